@@ -1,0 +1,149 @@
+"""Decides the words that every engine speaks: what goes in (prefix and tail ids), what comes out (words, then a receipt).
+
+Nothing here knows of files, pages or HTTP. `client` speaks it to a real vLLM server, `fake` to vLLM's block rules alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+
+ColdBecause = Literal["first_use", "evicted", "restarted", "changed", "unknown"]
+FinishReason = Literal["stop", "length", "abort"]
+
+
+class EngineError(Exception):
+    """An engine problem as one sentence for a person, with a stable code for programs.
+
+    Args:
+        code: Lower-case words with underscores, for example `port_taken`.
+        message: One sentence that says what is wrong, with the values, and what to do.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What is read once: the token ids of instructions and section(s), the unit that the engine caches.
+
+    Attributes:
+        token_ids: Ids in the model's vocabulary; the same for every question about the same section(s).
+        salt: vLLM's `cache_salt` (URL-safe base64) or None; prefixes of two salts never share a block.
+        name: What stays the same when the text changes (document and section), so that a receipt can say `changed`.
+    """
+
+    token_ids: tuple[int, ...]
+    salt: str | None = None
+    name: str = ""
+
+    @cached_property
+    def id(self) -> str:
+        """The handle: 16 hexadecimal digits of SHA-256 over the salt and the ids, the same in every process."""
+        digest = hashlib.sha256((self.salt or "").encode() + b"\0")
+        digest.update(np.asarray(self.token_ids, dtype="<i4").tobytes())
+        return digest.hexdigest()[:16]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prefix and everything after it: history, hints, question, the answer's opening."""
+
+    prefix: Prefix
+    tail_ids: tuple[int, ...]
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return self.prefix.token_ids + self.tail_ids
+
+    @property
+    def num_tokens(self) -> int:
+        return self.prefix.num_tokens + len(self.tail_ids)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the answer's tokens are drawn; greedy by default, so that the same question gives the same answer."""
+
+    max_tokens: int = 512
+    temperature: float = 0.0
+    stop: tuple[str, ...] = ()
+    repetition_penalty: float = 1.0
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an answer cost and what it reused.
+
+    Attributes:
+        prompt_tokens: Tokens of prefix and tail.
+        cached_tokens: Of these, how many the engine took from its cache; None where it did not report.
+        output_tokens: Tokens of the answer.
+        first_token_ms: Milliseconds from the request to its first token; None where no token came.
+        total_ms: Milliseconds from the request to its end.
+        prefix: `Prefix.id`.
+        cold_because: Why the prefix was computed again, None if it was reused.
+        cold_first_token_ms: What the first token of this prefix took when it was last read cold, None if never seen.
+    """
+
+    prompt_tokens: int
+    cached_tokens: int | None
+    output_tokens: int
+    first_token_ms: float | None
+    total_ms: float
+    prefix: str
+    cold_because: ColdBecause | None
+    cold_first_token_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Some words of an answer as they come, with the ids that made them."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The last thing a stream gives: the receipt, and the raw ids that the next turn's history keeps."""
+
+    receipt: Receipt
+    token_ids: tuple[int, ...]
+    reason: FinishReason
+
+
+class Engine(Protocol):
+    """Token ids in, words out. Closing a stream before its end aborts the request in the engine."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def max_model_len(self) -> int: ...
+
+    def generate(self, prompt: Prompt, sampling: Sampling) -> AsyncIterator[Delta | Finish]:
+        """Streams the answer; `Finish` comes last, exactly once.
+
+        Raises:
+            EngineError: `engine_unreachable`, `prompt_too_long`, `engine_failed`.
+        """
+        ...
+
+    async def warm(self, prefix: Prefix) -> Receipt:
+        """Reads `prefix` ahead of its first question (one output token, thrown away)."""
+        ...
+
+    async def close(self) -> None: ...
