@@ -130,9 +130,7 @@ def _supporting(
     if not claim and not sentence.marks:
         return []
     scored = [(source, _score(claim, asked, source, weights)) for source in read]
-    marked = [
-        (source, score) for source, score in scored if source.number in sentence.marks and score >= MARK_SUPPORT
-    ]
+    marked = [(source, score) for source, score in scored if source.number in sentence.marks and score >= MARK_SUPPORT]
     if marked:
         return sorted(marked, key=lambda pair: sentence.marks.index(pair[0].number))[:MARKS_PER_SENTENCE]
     if not claim:

@@ -27,9 +27,14 @@ class Turn:
 
 @dataclass
 class Conversation:
-    """The turns of one chat, oldest first. Holds nothing of the engine's: it survives a restart of it."""
+    """The turns of one chat, oldest first. Holds nothing of the engine's: it survives a restart of it.
+
+    `first` is the oldest turn that the model still sees. When the room is used up, old turns leave until half of it is
+    free: leaving one by one would move all later turns at every question, and none would be found in the cache.
+    """
 
     turns: list[Turn] = field(default_factory=list)
+    first: int = 0
 
     @property
     def last(self) -> Turn | None:
@@ -40,15 +45,15 @@ class Conversation:
         return tuple(turn.question for turn in self.turns[-SEARCHED_BACK:])
 
     def history_ids(self, at_most: int) -> tuple[int, ...]:
-        """The newest whole turns that fit into `at_most` tokens, oldest first."""
-        kept: list[tuple[int, ...]] = []
-        room = at_most
-        for turn in reversed(self.turns):
-            if len(turn.ids) > room:
-                break
-            kept.append(turn.ids)
-            room -= len(turn.ids)
-        return tuple(token for ids in reversed(kept) for token in ids)
+        """The ids of the turns that the model still sees, oldest first; makes room first where they exceed `at_most`."""
+        if self._num_ids > at_most:
+            while self.first < len(self.turns) and self._num_ids > at_most // 2:
+                self.first += 1
+        return tuple(token for turn in self.turns[self.first :] for token in turn.ids)
 
     def add(self, turn: Turn) -> None:
         self.turns.append(turn)
+
+    @property
+    def _num_ids(self) -> int:
+        return sum(len(turn.ids) for turn in self.turns[self.first :])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class Found:
         return f"{count} file{'s' * (count != 1)} left out, of formats that are not read yet: {kinds}."
 
 
-def find_files(words: Iterable[str], suffixes: Sequence[str]) -> Found:
+def find_files(words: Iterable[str], suffixes: Collection[str]) -> Found:
     """Expands `words`; `suffixes` (".pdf", lower case) are what is taken from folders and globs. A word that is neither
     file, folder nor a glob that matches stays as it is, for `add` to say that it isn't there."""
     files: dict[Path, None] = {}
@@ -37,13 +37,15 @@ def find_files(words: Iterable[str], suffixes: Sequence[str]) -> Found:
     for word in words:
         path = Path(word).expanduser()
         if path.is_dir():
-            several = _below(path)
+            several: Iterator[Path] = _below(path)
         elif not path.exists() and glob.has_magic(word):
             several = _globbed(str(path))
         else:
+            several = iter(())
+        found = tuple(several)
+        if not found and not path.is_dir():
             files[path] = None
-            continue
-        for file in several:
+        for file in found:
             if file.suffix.lower() in suffixes:
                 files[file] = None
             else:
@@ -53,10 +55,7 @@ def find_files(words: Iterable[str], suffixes: Sequence[str]) -> Found:
 
 
 def _globbed(pattern: str) -> Iterator[Path]:
-    matches = sorted(glob.glob(pattern, recursive=True))
-    if not matches:
-        yield Path(pattern)
-    for match in matches:
+    for match in sorted(glob.glob(pattern, recursive=True)):
         if os.path.isdir(match):
             if not match.rstrip(os.sep).endswith("**"):
                 yield from _below(Path(match))

@@ -57,7 +57,7 @@ def plan(
         Problem: `no_documents` where there is nothing to ask about, `no_text` where the named document has none.
     """
     documents = {document.id: document for document in corpus.documents(kb)}
-    readable = {key: document for key, document in documents.items() if document.num_sections}
+    readable = {key: document for key, document in documents.items() if document.status == "ok"}
     if doc_id is not None and doc_id in documents and doc_id not in readable:
         raise Problem("no_text", f"“{documents[doc_id].title}” has no text to ask about (a scan?).")
     if not readable:
@@ -65,7 +65,9 @@ def plan(
     if doc_id is None and len(readable) == 1:
         doc_id = next(iter(readable))
     chosen = [doc_id] if doc_id is not None else sorted(readable)
-    if doc_id is not None and readable[doc_id].num_sections == 1:
+    if doc_id is not None and doc_id not in readable:
+        raise Problem("no_such_document", f"No document {doc_id} here; `readonce ls{_in(kb)}` lists what there is.")
+    if doc_id is not None and len(corpus.sections(doc_id)) == 1:
         return Plan(readable[doc_id], tuple(corpus.sections(doc_id)), True, 1)
 
     scores = _scores(corpus, question, kb, chosen, conversation)
@@ -74,9 +76,9 @@ def plan(
             return Plan(None, (), False, len(readable))
         return Plan(readable[doc_id], tuple(corpus.sections(doc_id))[:1], False, 1)
     picked_doc, numbers = _pick(scores, conversation.last if conversation else None, max_sections)
-    sections = tuple(section for section in corpus.sections(picked_doc) if section.number in numbers)
-    document = readable[picked_doc]
-    return Plan(document, sections, len(sections) == document.num_sections, len(chosen))
+    stored = corpus.sections(picked_doc)
+    sections = tuple(section for section in stored if section.number in numbers)
+    return Plan(readable[picked_doc], sections, len(sections) == len(stored), len(chosen))
 
 
 def _scores(

@@ -8,7 +8,9 @@ Span = tuple[int, int]
 
 # A full stop ends a sentence before white space; "3.5", "e.g." before a small letter and "bash.rc" do not.
 _END = re.compile(r"[。！？；]+[”’」』）\]]*|[.!?]+[\"'”’)\]]*(?=\s+(?![a-z])|$)|\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)")
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|cf|vs|fig|no|vol|dr|mr|mrs|ms|st|al|approx|sec|eq)|\b[a-z])\.$", re.IGNORECASE)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|cf|vs|fig|no|vol|dr|mr|mrs|ms|st|al|approx|sec|eq)|\b[a-z])\.$", re.IGNORECASE
+)
 
 
 def sentences(text: str) -> list[Span]:

@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from app.problem import Problem
 
 PREFIX = "READONCE_"
+TESTS_PREFIX = "READONCE_TEST_"  # the test suite's own, which its child processes inherit
 TOML_NAME = "readonce.toml"
 
 # A 2,000-token section prefills in 2 to 6 seconds on 2 CPU cores; an H200 reads 30,000 tokens in under a second.
@@ -32,7 +33,8 @@ class Settings(BaseSettings):
 
     home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("readonce")), description="all state")
     cache: Path = Field(
-        default_factory=lambda: Path(platformdirs.user_cache_dir("readonce")), description="downloaded models"
+        default_factory=lambda: Path(platformdirs.user_cache_dir("readonce")) / "models",
+        description="downloaded models",
     )
     device: Literal["auto", "cpu", "gpu"] = Field("auto", description="where the model runs")
     model: str = Field("auto", description="a name of the registry, a hub id or a folder; auto follows the device")
@@ -103,10 +105,6 @@ class Settings(BaseSettings):
         """What stays free behind the section(s): instructions, history, question and the answer."""
         return self.answer_tokens + min(1_024, self.model_len // 4)
 
-    @property
-    def models_folder(self) -> Path:
-        return self.cache / "models"
-
 
 def _home(flags: dict[str, Any]) -> Path:
     chosen = flags.get("home") or os.environ.get(PREFIX + "HOME") or platformdirs.user_data_dir("readonce")
@@ -120,18 +118,25 @@ def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Problem("bad_setting", f"{path} can't be read as TOML ({error}); mend or delete it.", usage=True) from error
+        raise Problem(
+            "bad_setting", f"{path} can't be read as TOML ({error}); mend or delete it.", usage=True
+        ) from error
     for key in values:
         if key not in Settings.model_fields:
-            raise Problem("unknown_setting", f"{path} has the key {key!r}, which is not a setting; {_known()}", usage=True)
+            raise Problem(
+                "unknown_setting", f"{path} has the key {key!r}, which is not a setting; {_known()}", usage=True
+            )
     if "home" in values:
-        raise Problem("bad_setting", f"{path} can't move its own folder; set {PREFIX}HOME instead of `home`.", usage=True)
+        raise Problem(
+            "bad_setting", f"{path} can't move its own folder; set {PREFIX}HOME instead of `home`.", usage=True
+        )
     return values
 
 
 def _refuse_unknown_variables(known: set[str]) -> None:
     for name in sorted(os.environ):
-        if name.upper().startswith(PREFIX) and name[len(PREFIX) :].lower() not in known:
+        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(TESTS_PREFIX)
+        if ours and name[len(PREFIX) :].lower() not in known:
             raise Problem("unknown_setting", f"The variable {name} is not a setting; {_known()}", usage=True)
 
 

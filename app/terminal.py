@@ -17,6 +17,7 @@ from app.problem import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 DONE, FAILED, USAGE, SOME_FAILED = 0, 1, 2, 3
 
@@ -82,6 +83,45 @@ def spinner(first: str) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=err(), transient=True) as progress:
         task = progress.add_task(first, total=None)
         yield lambda sentence: progress.update(task, description=sentence)
+
+
+class Bars:
+    """A bar for all items and one for the stage of the item at hand; silent without a `progress`."""
+
+    def __init__(self, progress: Progress | None, what: str, count: int) -> None:
+        self._progress = progress
+        self._all = progress.add_task(what, total=count) if progress else None
+        self._stage = progress.add_task("", total=None, visible=False) if progress else None
+
+    def stage(self, name: str) -> Callable[[str, int, int], None]:
+        """Takes (stage, done, total) of the item `name`."""
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if self._progress and self._stage is not None:
+                words = f"{stage} {name}"
+                self._progress.update(self._stage, description=words, completed=done, total=total or None, visible=True)
+
+        return advance
+
+    def next(self) -> None:
+        if self._progress and self._all is not None and self._stage is not None:
+            self._progress.update(self._stage, visible=False)
+            self._progress.advance(self._all)
+
+
+@contextmanager
+def bars(what: str, count: int) -> Iterator[Bars]:
+    """Progress over `count` items on stderr, gone at the end; silent where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield Bars(None, what, count)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(
+        text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True
+    ) as progress:
+        yield Bars(progress, what, count)
 
 
 def table(*heads: str, right: tuple[str, ...] = ()) -> Any:

@@ -26,8 +26,12 @@ STOP = frozenset(
     " will with within would you your also called according answer document paragraph section text states stated"
     " mentioned provided given based following".split()
 )
-STOP_PAIRS = frozenset("的是 是在 这个 一个 可以 以及 或者 根据 文档 文中 段落 中的 了一 什么 哪个 哪些 多少 如何 怎么 为什 是什".split())
-_NUMBER_WORDS = dict(zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True))
+STOP_PAIRS = frozenset(
+    "的是 是在 这个 一个 可以 以及 或者 根据 文档 文中 段落 中的 了一 什么 哪个 哪些 多少 如何 怎么 为什 是什".split()
+)
+_NUMBER_WORDS = dict(
+    zip("one two three four five six seven eight nine ten eleven twelve".split(), range(1, 13), strict=True)
+)
 
 
 def has_cjk(text: str) -> bool:
@@ -40,7 +44,7 @@ def fold(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """One spelling: compatibility forms (ligatures, full width), case, soft hyphens, thousands commas, line-end hyphens."""
+    """One spelling: ligatures, full width, case, soft hyphens, thousands commas and line-end hyphens folded."""
     text = unicodedata.normalize("NFKC", text).replace("\u00ad", "").casefold()
     text = re.sub(r"(?<=[^\W\d_])-\s*\n\s*(?=[^\W\d_])", "", text)
     return _THOUSANDS.sub("", text)

@@ -39,7 +39,9 @@ def receipt_words(receipt: Receipt, language: Language = "en") -> str:
     told = [_reused(receipt, language), _first_word(receipt, language)]
     line = ("，" if language == "zh" else ", ").join(told)
     if receipt.cold_because is not None:
-        return line + ("（冷：" + why[receipt.cold_because] + "）" if language == "zh" else f" (cold: {why[receipt.cold_because]})")
+        return line + (
+            "（冷：" + why[receipt.cold_because] + "）" if language == "zh" else f" (cold: {why[receipt.cold_because]})"
+        )
     if receipt.cold_first_token_ms is not None and receipt.first_token_ms is not None:
         cold = seconds(receipt.cold_first_token_ms)
         return line + (f"；冷读时用了 {cold}" if language == "zh" else f"; cold it took {cold}")
@@ -89,7 +91,8 @@ def nothing_relevant(num_documents: int, language: Language) -> str:
     """What an abstention says where the search found nothing to read."""
     if language == "zh":
         return f"在检索的 {num_documents} 个文档中没有找到相关段落。"
-    return f"Not in the passages searched: nothing in {num_documents} document{'s' * (num_documents != 1)} matches the question."
+    documents = f"{num_documents} document{'s' * (num_documents != 1)}"
+    return f"Not in the passages searched: nothing in {documents} matches the question."
 
 
 def unsupported(language: Language) -> str:

@@ -15,13 +15,30 @@ FEES = "A reader's card costs 12 euros a year. Students pay 4 euros; children un
 SHELVES = "Maps are kept in the basement. They are fetched twice a day, at 10:15 and at 14:45."
 METRO = "望江路站位于城东区，是地铁四号线的换乘车站。该站于2009年9月28日启用，共有三个出口。"
 
-WORDS = ["opens", "card", "12", "euros", "basement", "18:30", "[2]", "[3, 4]", "【9】", "nothing", "。", ".", "\n", "地铁", "`x[1]`"]
+WORDS = [
+    "opens",
+    "card",
+    "12",
+    "euros",
+    "basement",
+    "18:30",
+    "[2]",
+    "[3, 4]",
+    "【9】",
+    "nothing",
+    "。",
+    ".",
+    "\n",
+    "地铁",
+    "`x[1]`",
+]
 
 
 def sources(*texts: str, first: int = 1) -> list[Source]:
     """One paragraph a text, numbered from `first`, paragraph n on sheet n."""
     return [
-        Source("d", "Library", first + index, first + index, None, 1000 * index, text) for index, text in enumerate(texts)
+        Source("d", "Library", first + index, first + index, None, 1000 * index, text)
+        for index, text in enumerate(texts)
     ]
 
 
@@ -75,7 +92,7 @@ def test_unmarked_sentence_is_matched_with_what_was_read() -> None:
 
 
 def test_short_answer_is_placed_by_the_question() -> None:
-    """"18:30" alone: the words of the question say which paragraph is meant when two hold it."""
+    """ "18:30" alone: the words of the question say which paragraph is meant when two hold it."""
     twice = sources("Lunch is served until 18:30 in the canteen.", "The reading room closes at 18:30 every day.")
     cited = cite("18:30", "When does the reading room close?", twice)
     assert [citation.paragraph for citation in cited.citations] == [2]
