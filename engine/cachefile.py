@@ -1,0 +1,77 @@
+"""Decides how a file of remembered values is opened: SQLite, for several processes, thrown away where it is broken.
+
+Only for what can be made again. Nothing that a person entrusted to us lives in such a file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_WAIT_FOR_OTHERS_S = 10.0
+
+
+class CacheFile:
+    """A SQLite file with one schema. Safe for several threads and processes.
+
+    Args:
+        path: Made with its folders where missing; None keeps everything in memory.
+        schema: `CREATE TABLE IF NOT EXISTS ...` statements.
+    """
+
+    def __init__(self, path: Path | None, schema: str) -> None:
+        self._path = path
+        self._schema = schema
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs `work` in one transaction; on a broken file, starts a new one and runs it once more."""
+        with self._lock:
+            try:
+                with self._transaction() as connection:
+                    return work(connection)
+            except sqlite3.OperationalError:
+                raise  # locked, disk full, not permitted: the file is not to blame
+            except sqlite3.DatabaseError:
+                if self._path is None:
+                    raise
+                self._start_anew(self._path)
+                with self._transaction() as connection:
+                    return work(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connection or self._open()
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+
+    def _open(self) -> sqlite3.Connection:
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self._path or ":memory:", timeout=_WAIT_FOR_OTHERS_S, check_same_thread=False, isolation_level=None
+        )
+        self._connection = connection
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.executescript(self._schema)
+        return connection
+
+    def _start_anew(self, path: Path) -> None:
+        self.close()
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,274 @@
+"""Decides what an engine without a model says: scripted or invented words, over vLLM's real block rules.
+
+It keeps the contract of `engine.base.Engine` (streams, the receipt last, abort on close), so that everything above the
+engine is tested without one. Nothing here polls: a stream sleeps until its next token, or until blocks are free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import dataclass, field
+
+from engine.base import Delta, EngineError, Finish, FinishReason, Prefix, Prompt, Receipt, Sampling
+from engine.blocks import BlockCache, NoRoom, Run
+from engine.ledger import Ledger
+from engine.tokenizer import Tokenizer
+
+Answers = Callable[[Prompt], str] | Iterable[str]
+
+_WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+    "pi",
+    "rho",
+    "sigma",
+]
+_NUM_INVENTED_WORDS = 12
+
+
+@dataclass(frozen=True)
+class Delays:
+    """How slow the fake is: seconds for each computed prompt token, and for each token of an answer."""
+
+    prompt_token_s: float = 0.0
+    answer_token_s: float = 0.0
+
+
+@dataclass
+class Call:
+    """What came in and how it ended; `reason` is None while it runs."""
+
+    prompt: Prompt
+    sampling: Sampling
+    cached_tokens: int | None = None
+    output_ids: list[int] = field(default_factory=list)
+    reason: FinishReason | None = None
+
+
+class FakeEngine:
+    """An engine with invented words and real cache rules.
+
+    Args:
+        tokenizer: Gives scripted words their ids; without it the ids are invented too.
+        answers: A function of the prompt, or texts in order (the last one is not repeated: then words are invented).
+        block_size, num_blocks, max_num_batched_tokens: As vLLM's flags of these names.
+        instance: The engine's life; give another one to play a restart.
+
+    Attributes:
+        calls: Every request in order of arrival, `warm` included.
+        cache: The block pool, for asserts.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer | None = None,
+        answers: Answers | None = None,
+        *,
+        model: str = "fake",
+        max_model_len: int = 8192,
+        block_size: int = 32,
+        num_blocks: int = 2048,
+        max_num_batched_tokens: int = 2048,
+        delays: Delays | None = None,
+        ledger: Ledger | None = None,
+        instance: str = "fake-1",
+    ) -> None:
+        if (num_blocks - 1) * block_size < max_model_len:
+            raise ValueError(f"{num_blocks} blocks of {block_size} tokens do not hold {max_model_len} tokens")
+        self.calls: list[Call] = []
+        self.cache = BlockCache(num_blocks, block_size)
+        self._tokenizer = tokenizer
+        self._answer = answers if callable(answers) else None
+        self._queued = deque(() if answers is None or callable(answers) else answers)
+        self._model = model
+        self._max_model_len = max_model_len
+        self._chunk = max_num_batched_tokens
+        self._delays = delays or Delays()
+        self._ledger = ledger or Ledger()
+        self._instance = instance
+        self._running: list[Run] = []
+        self._freed = asyncio.Condition()
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def max_model_len(self) -> int:
+        return self._max_model_len
+
+    @property
+    def num_running(self) -> int:
+        return sum(call.reason is None for call in self.calls)
+
+    def enqueue(self, *answers: str) -> None:
+        """Adds texts for the next questions."""
+        self._queued.extend(answers)
+
+    async def warm(self, prefix: Prefix) -> Receipt:
+        receipt: Receipt | None = None
+        prompt = Prompt(prefix, prefix.token_ids[:1])
+        async for event in self._stream(prompt, Sampling(max_tokens=1), [("", self._end_id)]):
+            if isinstance(event, Finish):
+                receipt = event.receipt
+        assert receipt is not None
+        return receipt
+
+    def generate(self, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
+        return self._stream(prompt, sampling, None)
+
+    async def close(self) -> None:
+        self._ledger.close()
+
+    async def _stream(
+        self, prompt: Prompt, sampling: Sampling, script: list[tuple[str, int]] | None
+    ) -> AsyncGenerator[Delta | Finish, None]:
+        if prompt.num_tokens >= self._max_model_len:
+            raise EngineError(
+                "prompt_too_long",
+                f"The prompt has {prompt.num_tokens} tokens and the engine reads at most {self._max_model_len - 1}.",
+            )
+        script = script if script is not None else self._script(prompt)
+        limit = min(sampling.max_tokens, self._max_model_len - prompt.num_tokens)
+        call = Call(prompt, sampling)
+        self.calls.append(call)
+        started = time.perf_counter()
+        first_token_ms: float | None = None
+        run: Run | None = None
+        try:
+            run = await self._admit(prompt)
+            call.cached_tokens = run.num_cached
+            await self._prefill(run, prompt.num_tokens)
+            for text, token in script[:limit]:
+                if call.output_ids:
+                    run.token_ids.append(call.output_ids[-1])
+                    await self._compute(run)
+                    await asyncio.sleep(self._delays.answer_token_s)
+                if first_token_ms is None:
+                    first_token_ms = _ms_since(started)
+                call.output_ids.append(token)
+                yield Delta(text, (token,))
+            call.reason = "stop" if len(script) <= limit else "length"
+        finally:
+            # A closed or cancelled stream comes here without a reason.
+            ended = call.reason is not None
+            call.reason = call.reason or "abort"
+            if run is not None:
+                self._free(run)
+            verdict = self._ledger.settle(
+                prompt.prefix,
+                instance=self._instance,
+                cached_tokens=call.cached_tokens if ended else None,
+                first_token_ms=first_token_ms,
+                block_size=self.cache.block_size,
+            )
+            await self._tell_freed()
+        receipt = Receipt(
+            prompt_tokens=prompt.num_tokens,
+            cached_tokens=call.cached_tokens,
+            output_tokens=len(call.output_ids),
+            first_token_ms=first_token_ms,
+            total_ms=_ms_since(started),
+            prefix=prompt.prefix.id,
+            cold_because=verdict.cold_because,
+            cold_first_token_ms=verdict.cold_first_token_ms,
+        )
+        yield Finish(receipt, tuple(call.output_ids), call.reason)
+
+    async def _admit(self, prompt: Prompt) -> Run:
+        async with self._freed:
+            while True:
+                try:
+                    run = self.cache.begin(prompt.token_ids, prompt.prefix.salt)
+                    self._running.append(run)
+                    return run
+                except NoRoom:
+                    await self._freed.wait()
+
+    async def _prefill(self, run: Run, num_tokens: int) -> None:
+        while run.num_computed < num_tokens:
+            before = run.num_computed
+            await self._compute(run, self._chunk)
+            await asyncio.sleep((run.num_computed - before) * self._delays.prompt_token_s)
+
+    async def _compute(self, run: Run, num_tokens: int | None = None) -> None:
+        """Computes the next tokens of `run`; where the pool is used up, the run admitted last has to give way."""
+        async with self._freed:
+            while True:
+                try:
+                    if run not in self._running:
+                        self.cache.resume(run)
+                        self._running.append(run)
+                    self.cache.compute(run, num_tokens)
+                    return
+                except NoRoom:
+                    if self._running and run in self._running:
+                        self._free(self._running[-1])
+                    else:
+                        await self._freed.wait()
+
+    def _free(self, run: Run) -> None:
+        if run in self._running:
+            self._running.remove(run)
+            self.cache.free(run)
+
+    async def _tell_freed(self) -> None:
+        async with self._freed:
+            self._freed.notify_all()
+
+    def _script(self, prompt: Prompt) -> list[tuple[str, int]]:
+        if self._answer is not None:
+            text = self._answer(prompt)
+        elif self._queued:
+            text = self._queued.popleft()
+        else:
+            text = _invent(prompt)
+        pieces = _split_words(text)
+        script = [(piece if last else "", token) for piece in pieces for last, token in self._encode(piece)]
+        return [*script, ("", self._end_id)]
+
+    def _encode(self, piece: str) -> list[tuple[bool, int]]:
+        """The piece's ids; the words come with the last of them."""
+        if self._tokenizer is not None:
+            ids = self._tokenizer.encode_text(piece)
+        else:
+            ids = (int.from_bytes(hashlib.sha256(piece.encode()).digest()[:2], "big") + 16,)
+        return [(number == len(ids) - 1, token) for number, token in enumerate(ids)]
+
+    @property
+    def _end_id(self) -> int:
+        return self._tokenizer.turn_end if self._tokenizer is not None else 2
+
+
+def _invent(prompt: Prompt) -> str:
+    digest = hashlib.sha256(repr(prompt.token_ids).encode()).digest()
+    return " ".join(_WORDS[byte % len(_WORDS)] for byte in digest[:_NUM_INVENTED_WORDS]).capitalize() + "."
+
+
+def _split_words(text: str) -> list[str]:
+    """Words with the blank before them; joined they give `text`."""
+    pieces: list[str] = []
+    for index, word in enumerate(text.split(" ")):
+        pieces.append(word if index == 0 else f" {word}")
+    return [piece for piece in pieces if piece]
+
+
+def _ms_since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000

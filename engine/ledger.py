@@ -1,0 +1,113 @@
+"""Decides why a prefix was read again: remembers each prefix's name, its engine, its last use and its cold price."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.base import ColdBecause, Prefix
+from engine.cachefile import CacheFile
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS prefixes (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, instance TEXT NOT NULL, last_use REAL NOT NULL, cold_first_token_ms REAL
+);
+CREATE INDEX IF NOT EXISTS prefixes_by_name ON prefixes (name);
+"""
+# A server that does not say how large its blocks are: the largest default (vLLM on CPU).
+_UNKNOWN_BLOCK_SIZE = 128
+# A few blocks lost at the end of a long prefix are not worth a word.
+_NEARLY = 0.95
+# Below this share of cached tokens the first token's time is that of a cold read (the instructions are always shared).
+_COLD = 0.5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`cold_because` and `cold_first_token_ms` of `Receipt`."""
+
+    cold_because: ColdBecause | None
+    cold_first_token_ms: float | None
+
+
+class Ledger:
+    """Remembers prefixes, for several processes at once.
+
+    Args:
+        path: The SQLite file; None keeps it in memory.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = CacheFile(path, _SCHEMA)
+
+    def settle(
+        self,
+        prefix: Prefix,
+        *,
+        instance: str,
+        cached_tokens: int | None,
+        first_token_ms: float | None,
+        block_size: int | None = None,
+    ) -> Verdict:
+        """Judges a finished or stopped request by what is remembered, then remembers it.
+
+        Args:
+            instance: The engine's life: another one after each start.
+            cached_tokens: None where the engine did not report, or was stopped before it could.
+            first_token_ms: None where no token came; the prefix then does not count as read.
+            block_size: Tokens in a block; None where the server does not say.
+        """
+        return self._file.run(
+            lambda connection: _settle(connection, prefix, instance, cached_tokens, first_token_ms, block_size)
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _settle(
+    connection: sqlite3.Connection,
+    prefix: Prefix,
+    instance: str,
+    cached_tokens: int | None,
+    first_token_ms: float | None,
+    block_size: int | None,
+) -> Verdict:
+    row = connection.execute("SELECT instance, cold_first_token_ms FROM prefixes WHERE id = ?", (prefix.id,)).fetchone()
+    seen_in, cold_ms = row if row is not None else (None, None)
+    reusable = _num_reusable(prefix, block_size)
+    because: ColdBecause | None
+    if cached_tokens is None:
+        because = "unknown"
+    elif cached_tokens >= reusable * _NEARLY:
+        because = None
+    elif seen_in is None:
+        because = "changed" if _has_other(connection, prefix) else "first_use"
+    else:
+        because = "evicted" if seen_in == instance else "restarted"
+
+    if first_token_ms is not None:
+        if cached_tokens is not None and because is not None and cached_tokens < reusable * _COLD:
+            cold_ms = first_token_ms
+        connection.execute(
+            "INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?)",
+            (prefix.id, prefix.name, instance, time.time(), cold_ms),
+        )
+    return Verdict(because, cold_ms)
+
+
+def _num_reusable(prefix: Prefix, block_size: int | None) -> int:
+    """Tokens of the prefix's whole blocks: all that a lookup can find (a tail of at least one token follows)."""
+    size = block_size or _UNKNOWN_BLOCK_SIZE
+    return prefix.num_tokens // size * size
+
+
+def _has_other(connection: sqlite3.Connection, prefix: Prefix) -> bool:
+    if not prefix.name:
+        return False
+    found = connection.execute(
+        "SELECT 1 FROM prefixes WHERE name = ? AND id != ? LIMIT 1", (prefix.name, prefix.id)
+    ).fetchone()
+    return found is not None

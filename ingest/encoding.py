@@ -1,0 +1,125 @@
+"""Decides the encoding of a text file: a mark, then UTF-8, then the regional encoding whose reading looks like language."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+
+from ingest.document import IngestError
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_MULTIBYTE = ("gb18030", "big5", "shift_jis", "euc_jp", "cp949")
+_SINGLE_BYTE = ("cp1252", "cp1251", "iso8859_2", "cp1253", "cp1255", "cp1256", "iso8859_15", "koi8_r")
+_SAMPLE_BYTES = 256 * 1024
+# Characters that everyday writing is made of, one string a language: their share tells the right reading.
+_COMMON = {
+    "gb18030": "的一是不了在人有我他这中大来上国个到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可里后小么心多天而能好都然没日于起还发成事只作当想看文无开手十用主行方又如前所本见经头面公同三已老从动两长",
+    "big5": "的一是不了在人有我他這中大來上國個到說們為子和你地出道也時年得就那要下以生會自著去之過家學對可裡後小麼心多天而能好都然沒日於起還發成事只作當想看文無開手十用主行方又如前所本見經頭面公同三已老從動兩長",
+    "shift_jis": "のにはをたがでてとしれさあるいなもっかららこくよりまんすどうそだけめみえきせやつちおわ日本人年大一",
+    "euc_jp": "のにはをたがでてとしれさあるいなもっかららこくよりまんすどうそだけめみえきせやつちおわ日本人年大一",
+    "cp949": "이다는의에을를가고하은한로지사기도인자서있어리대나으해들전시일그수과정부아장제국스라성만상보여주",
+}
+_DAMAGED_SHARE = 0.02
+_GARBLED = re.compile("(?:Ã[\u0080-\u00bf]|â€|å[\u0080-\u00bf]|æ[\u0080-\u00bf]|ç[\u0080-\u00bf]|锟斤拷|烫烫烫)")
+
+
+def decode(data: bytes, name: str) -> tuple[str, list[str]]:
+    """Gives the text and sentences for the person who brought the file.
+
+    Raises:
+        IngestError: `unknown_encoding` where no reading looks like language, `garbled_text` where the text was spoilt
+            before it was saved.
+    """
+    text, warnings = _decoded(data, name)
+    letters = sum(character.isalpha() for character in text) or 1
+    garbled = sum(len(match.group()) for match in _GARBLED.finditer(text))
+    if garbled > 0.2 * letters:
+        raise IngestError(
+            "garbled_text", f"{name} was saved with its letters already spoilt: get the file again from its source."
+        )
+    return text, warnings
+
+
+def _decoded(data: bytes, name: str) -> tuple[str, list[str]]:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _leniently(data, encoding, name)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        if "\0" not in text:
+            return text, []
+    if b"\0" in data[:4096]:
+        encoding = "utf-16-le" if data[1:4096:2].count(0) >= data[0:4096:2].count(0) else "utf-16-be"
+        return _leniently(data, encoding, name)
+    return _regional(data, name)
+
+
+def _leniently(data: bytes, encoding: str, name: str) -> tuple[str, list[str]]:
+    text = data.decode(encoding, "replace").removeprefix("\ufeff")
+    damaged = text.count("\ufffd")
+    if damaged > _DAMAGED_SHARE * len(text) + 1:
+        raise IngestError("unknown_encoding", f"{name} is damaged {encoding} text: save it again as UTF-8.")
+    return text, ([f"{damaged} characters could not be read and show as \ufffd."] if damaged else [])
+
+
+def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
+    sample = data[:_SAMPLE_BYTES]
+    utf8 = sample.decode("utf-8", "replace")
+    # Mostly sound UTF-8 with a few broken bytes is UTF-8: a regional encoding would spoil all the rest.
+    broken = utf8.count("\ufffd")
+    beyond_ascii = sum(character > "\x7f" for character in utf8)
+    if broken and beyond_ascii > 8 * broken:
+        text = data.decode("utf-8", "replace")
+        damaged = text.count("\ufffd")
+        return text, [f"{damaged} characters could not be read and show as \ufffd: the file is damaged UTF-8."]
+    best, best_score = None, 0.0
+    for encoding in _MULTIBYTE:
+        score = _likeness(_prefix(sample, encoding), encoding)
+        if score > best_score:
+            best, best_score = encoding, score
+    if best is None or best_score < 0.12:
+        best = _single_byte(sample) or best
+    if best is not None:
+        try:
+            return data.decode(best), [f"Read as {best}: save it as UTF-8 if words look wrong."]
+        except UnicodeDecodeError:
+            pass
+    raise IngestError(
+        "unknown_encoding", f"{name} is in no encoding that could be recognised: save it as UTF-8 and add it again."
+    )
+
+
+def _prefix(sample: bytes, encoding: str) -> str:
+    """The sample in `encoding`, empty where it is not valid; a character cut off at the end is left out."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(sample)
+    except UnicodeDecodeError:
+        return ""
+
+
+def _likeness(text: str, encoding: str) -> float:
+    """The share of the language's everyday characters among those beyond ASCII, 0 to 1."""
+    beyond = [character for character in text if character > "\x7f" and not character.isspace()]
+    if not beyond:
+        return 0.0
+    common = frozenset(_COMMON[encoding])
+    odd = sum(unicodedata.category(character) in ("Co", "Cn", "Cc") for character in beyond)
+    return (sum(character in common for character in beyond) - 2 * odd) / len(beyond)
+
+
+def _single_byte(sample: bytes) -> str | None:
+    """What charset-normalizer makes of it, among the single-byte encodings of Europe and the Middle East."""
+    from charset_normalizer import from_bytes
+
+    found = from_bytes(sample, cp_isolation=list(_SINGLE_BYTE)).best()
+    return None if found is None or found.chaos > 0.2 else str(found.encoding)

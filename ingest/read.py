@@ -1,0 +1,136 @@
+"""Decides how a file's bytes become a `Document`: which reader, within which limits.
+
+Files are data from strangers: each is read in a process of its own that can be stopped, so that a bomb, a loop or a
+crash in a parser costs one file and nothing else. That process makes no network request and runs no script.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ingest.document import Document, IngestError
+from ingest.settings import IngestSettings
+from ingest.wire import document_from_wire
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage ("read", "split", "embed", "store"), how much of it is done, and how much there is."""
+
+SUFFIXES = frozenset({".pdf", ".txt", ".text", ".log", ".md", ".markdown"})
+"""What `add` picks out of a folder; a file named outright is judged by its bytes."""
+
+_START_SECONDS = 30.0
+
+
+def read(path: Path, settings: IngestSettings, progress: Progress | None = None) -> Document:
+    """Reads a file into a document (which may have no text: `Document.text.strip()` is empty for a scan).
+
+    Raises:
+        IngestError: With any of the codes named there.
+    """
+    _check_size(path, settings)
+    with _started(path, settings) as child:
+        try:
+            return _awaited(child, path.name, settings, progress)
+        finally:
+            child.kill()
+
+
+def _check_size(path: Path, settings: IngestSettings) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        reason = "is not there" if isinstance(error, FileNotFoundError) else f"can't be opened ({error.strerror})"
+        raise IngestError("not_found", f"{path} {reason}: check the path.") from error
+    if not path.is_file():
+        raise IngestError("not_found", f"{path} is not a file: name a file, or a folder of files.")
+    if size == 0:
+        raise IngestError("empty_file", f"{path.name} has no bytes: was the copy or the download finished?")
+    if size > settings.max_bytes:
+        raise IngestError(
+            "too_large",
+            f"{path.name} has {size / 1e6:,.0f} MB, the limit is {settings.max_bytes / 1e6:,.0f} MB: split the file, "
+            "or raise max_bytes.",
+        )
+
+
+def _started(path: Path, settings: IngestSettings) -> subprocess.Popen[bytes]:
+    package_parent = str(Path(__file__).resolve().parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    environment = os.environ | {
+        "PYTHONPATH": package_parent if not inherited else os.pathsep.join([package_parent, inherited]),
+        "PYTHONUTF8": "1",
+    }
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "ingest.worker",
+            str(path.resolve()),
+            path.name,
+            str(settings.max_pages),
+            str(settings.max_memory_bytes),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+
+
+def _awaited(
+    child: subprocess.Popen[bytes], name: str, settings: IngestSettings, progress: Progress | None
+) -> Document:
+    deadline = time.monotonic() + settings.max_seconds
+    patience = _START_SECONDS
+    for message in _messages(child, lambda: min(patience, deadline - time.monotonic()), name):
+        match message:
+            case {"page": int(done), "of": int(total)}:
+                patience = settings.max_stall_seconds
+                if progress:
+                    progress("read", done, total)
+            case {"error": str(code), "message": str(sentence)}:
+                raise IngestError(code, sentence)
+            case {"document": dict(fields)}:
+                return document_from_wire(fields)
+    # The pipe closed without a result: the parser crashed or ran into the memory limit.
+    raise IngestError(
+        "too_complex",
+        f"{name} can't be read within {settings.max_memory_bytes / 1e6:,.0f} MB of memory: it is damaged or built to "
+        "exhaust a reader; print it to a new PDF, or leave it out.",
+    )
+
+
+def _messages(child: subprocess.Popen[bytes], patience: Callable[[], float], name: str) -> Iterator[dict[str, Any]]:
+    """Yields the child's messages until its pipe closes; raises `timed_out` where the next does not come in time."""
+    assert child.stdout is not None
+    lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    threading.Thread(target=_pump, args=(child.stdout, lines), daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=max(0.0, patience()))
+        except queue.Empty:
+            raise IngestError(
+                "timed_out",
+                f"{name} took too long to read and was stopped: it is damaged or built to exhaust a reader; print it to "
+                "a new PDF, or raise max_seconds.",
+            ) from None
+        if line is None:
+            return
+        message = json.loads(line)
+        if isinstance(message, dict):
+            yield message
+
+
+def _pump(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+    for line in pipe:
+        lines.put(line if line.endswith(b"\n") else b"{}")
+    lines.put(None)

@@ -1,0 +1,138 @@
+"""Decides what a PDF says: its words by PDFium, its structure (labels, outline, title) by pypdf.
+
+What PDFium can read counts. Where only pypdf fails, the structure is missing and a warning says so.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import PurePath
+
+from ingest.document import Document, IngestError, Page
+from ingest.pdf_structure import Structure, read_structure
+
+# PDFium's error codes (fpdfview.h).
+_FORMAT, _PASSWORD, _SECURITY = 3, 4, 5
+_BADLY_EXTRACTED_SHARE = 0.05
+
+
+def read_pdf(
+    data: bytes, document_id: str, name: str, max_pages: int, page_done: Callable[[int, int], None]
+) -> Document:
+    """Reads a PDF; a scan gives pages without text.
+
+    Raises:
+        IngestError: `password_required`, `unsupported_encryption`, `corrupt`, `too_large` or `garbled_text`.
+    """
+    texts, warnings = _page_texts(data, name, max_pages, page_done)
+    structure = read_structure(io.BytesIO(data), texts)
+    if not any(text.strip() for text in texts) and structure.odd_encryption:
+        raise IngestError(
+            "unsupported_encryption",
+            f"{name} is encrypted by a method that can't be read: save it without encryption and add it again.",
+        )
+    warnings += _about_pages(texts)
+    if structure.failure:
+        warnings.append(f"Page labels and outline could not be read ({structure.failure}).")
+    labels = structure.labels or (None,) * len(texts)
+    pages = tuple(Page(number, text, label) for number, (text, label) in enumerate(zip(texts, labels, strict=True), 1))
+    return Document(
+        document_id, _title(structure, name), "pdf", pages, structure.headings(tuple(texts)), tuple(warnings)
+    )
+
+
+def _page_texts(
+    data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]
+) -> tuple[list[str], list[str]]:
+    import pypdfium2
+
+    try:
+        pdf = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        raise _translated(getattr(error, "err_code", None), name) from error
+    num_pages = len(pdf)
+    if num_pages == 0:
+        raise IngestError("corrupt", f"{name} is a PDF without pages: get it again from its source.")
+    if num_pages > max_pages:
+        raise IngestError("too_large", f"{name} has {num_pages:,} pages, the limit is {max_pages:,}: split the file.")
+    texts, unreadable = [], []
+    page_done(0, num_pages)
+    for number in range(1, num_pages + 1):
+        try:
+            page = pdf[number - 1]
+            words = page.get_textpage()
+            texts.append(cleaned(words.get_text_range()))
+            words.close()
+            page.close()
+        except pypdfium2.PdfiumError:
+            texts.append("")
+            unreadable.append(number)
+        page_done(number, num_pages)
+    if len(unreadable) == num_pages:
+        raise IngestError("corrupt", f"None of the pages of {name} can be opened: get it again from its source.")
+    return texts, [f"{_pages(unreadable)} could not be opened: the file is damaged."] if unreadable else []
+
+
+def _translated(pdfium_code: int | None, name: str) -> IngestError:
+    if pdfium_code == _PASSWORD:
+        return IngestError(
+            "password_required", f"{name} opens only with a password: save a copy without one and add that."
+        )
+    if pdfium_code == _SECURITY:
+        return IngestError(
+            "unsupported_encryption",
+            f"{name} is encrypted by a method that can't be read: save it without encryption and add it again.",
+        )
+    return IngestError("corrupt", f"{name} is damaged and can't be opened as a PDF: get it again from its source.")
+
+
+def cleaned(raw: str) -> str:
+    """PDFium's page text as we keep it: one kind of line end, its line-end hyphen mark as a hyphen.
+
+    PDFium joins a word that a line end divides and puts U+FFFE (U+0002 in older builds) where the hyphen was. NUL stays
+    as U+FFFD, so that a badly extracted page shows and is flagged.
+    """
+    text = raw.replace("\r\n", "\n").replace("\r", "\n").replace("\ufffe", "-").replace("\x02", "-")
+    return text.replace("\0", "\ufffd").replace("\f", "\n").replace("\ufeff", "")
+
+
+_DOUBTFUL = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x01\x03-\x08\x0e-\x1f]")
+
+
+def _about_pages(texts: list[str]) -> list[str]:
+    warnings = []
+    empty = [number for number, text in enumerate(texts, 1) if not text.strip()]
+    if empty:
+        verb = "has" if len(empty) == 1 else "have"
+        warnings.append(f"{_pages(empty)} {verb} no text (a scan?): put the file through text recognition first.")
+    doubtful = [
+        number
+        for number, text in enumerate(texts, 1)
+        if len(_DOUBTFUL.findall(text)) > _BADLY_EXTRACTED_SHARE * len(text) and text.strip()
+    ]
+    if doubtful:
+        warnings.append(f"{_pages(doubtful)} may be badly extracted: the fonts do not say which letters they draw.")
+    return warnings
+
+
+def _pages(numbers: list[int]) -> str:
+    """'Page 3', 'Pages 2-3', 'Pages 1, 4-9'."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    named = ", ".join("-".join(map(str, run)) for run in runs[:8]) + (", ..." if len(runs) > 8 else "")
+    return f"Page {named}" if len(numbers) == 1 else f"Pages {named}"
+
+
+def _title(structure: Structure, name: str) -> str:
+    stem = PurePath(name).stem
+    title = " ".join((structure.title or "").split())
+    # Word processors leave "Microsoft Word - draft.doc" or "untitled" as the title.
+    if len(title) < 4 or re.search(r"^(microsoft word|untitled|unknown)|\.(docx?|tex|dvi|indd|pdf|ps)$", title, re.I):
+        return stem
+    return title[:200]

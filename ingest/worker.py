@@ -1,0 +1,77 @@
+"""Decides what the reading process does: limit its own memory, read one file, say the result in one line of JSON.
+
+usage: python -m ingest.worker FILE NAME MAX_PAGES MAX_MEMORY_BYTES
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ingest.document import Document, IngestError
+from ingest.sniff import kind_of
+from ingest.wire import document_to_wire
+
+
+def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
+    """Reads `path` and prints progress lines, then `{"document": ...}` or `{"error": code, "message": sentence}`."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    _limit_memory(max_memory_bytes)
+    try:
+        data = path.read_bytes()
+        document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}))
+    except IngestError as error:
+        _say({"error": error.code, "message": error.message})
+    except (MemoryError, RecursionError):
+        _say(
+            {
+                "error": "too_complex",
+                "message": f"{name} is nested too deep or unpacks to too much: print it to a new PDF, or leave it out.",
+            }
+        )
+    except OSError as error:
+        _say({"error": "not_found", "message": f"{name} can't be opened ({error.strerror}): check its rights."})
+    else:
+        _say({"document": document_to_wire(document)})
+
+
+def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]) -> Document:
+    """Reads a file's bytes by the reader that its content and name ask for.
+
+    Raises:
+        IngestError: Where it can't be read.
+    """
+    document_id = hashlib.sha256(data).hexdigest()[:16]
+    kind = kind_of(data, name)
+    if kind == "pdf":
+        from ingest.read_pdf import read_pdf
+
+        return read_pdf(data, document_id, name, max_pages, page_done)
+    from ingest.read_text import read_text
+
+    return read_text(data, document_id, name, kind)
+
+
+def _limit_memory(max_bytes: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit; the time limit still holds.
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

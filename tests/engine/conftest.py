@@ -1,0 +1,42 @@
+"""Gives the engine's tests a tiny tokenizer, layouts over it, and (marked `engine`) a real model and a real server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # helpers beside the tests, importable under any pytest import mode
+
+from tiny import write_tiny_tokenizer
+
+from engine.prompt import Layout
+from engine.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="session", params=["gpt2", "qwen"])
+def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """A tiny tokenizer of each of the two families of splitting rules."""
+    folder = tmp_path_factory.mktemp(f"tiny-{request.param}")
+    return Tokenizer(write_tiny_tokenizer(folder, qwen=request.param == "qwen"))
+
+
+@pytest.fixture(scope="session")
+def layout(tokenizer: Tokenizer) -> Layout:
+    return Layout(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """SmolLM2's folder: from READONCE_TEST_MODEL, else resolved as the product does."""
+    given = os.environ.get("READONCE_TEST_MODEL")
+    if given:
+        return Path(given)
+    models = pytest.importorskip("engine.models")
+    from platformdirs import user_cache_dir
+
+    cache = Path(os.environ.get("READONCE_CACHE") or Path(user_cache_dir("readonce")) / "models")
+    folder: Path = models.resolve("smollm2-135m", cache).folder
+    return folder
