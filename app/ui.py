@@ -32,7 +32,7 @@ try:
 except Problem as problem:
     sys.exit(f"readonce: {problem.message}")
 
-config.ui.default_theme = None  # The system's; the file can only say light or dark.
+config.ui.default_theme = "system"  # type: ignore[assignment]  # Its type knows light and dark; its page, system too.
 page_words.put_into_chainlit(Path(config_translation_dir))
 if chainlit_app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
     chainlit_app.add_middleware(
