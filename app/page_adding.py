@@ -6,6 +6,7 @@ The work goes on when Stop is pressed or the page is left: a file that was dropp
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +23,8 @@ from app.words import Language
 if TYPE_CHECKING:
     from ingest.corpus import Added
 
-REFRESH_S = 0.25
-
 _background: set[asyncio.Task[Any]] = set()
+_cards: dict[str, list[Row]] = {}
 
 
 @dataclass
@@ -56,10 +56,12 @@ async def add_on_page(host: Host, files: Sequence[Any], language: Language, *, w
     rows = [Row(clean_name(file.name or ""), say("waiting", language)) for file in files]
     # Chainlit's folder goes with the session: everything is copied before anything is read.
     uploads = [await _taken(host, file, row, number, language) for number, (file, row) in enumerate(zip(files, rows, strict=True))]
-    card = cl.CustomElement(name="AddedFiles", props={"files": [row.props for row in rows]}, display="inline")
+    adding = uuid.uuid4().hex
+    _cards[adding] = rows
+    card = cl.CustomElement(name="AddedFiles", props=_props(adding), display="inline")
     await cl.Message(content="", elements=[card]).send()
     done: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(_work(host, rows, uploads, card, done, language, warm))
+    task = asyncio.create_task(_work(host, rows, uploads, done, language, warm))
     _background.add(task)
     task.add_done_callback(_background.discard)
     return await asyncio.shield(done)
@@ -81,12 +83,10 @@ async def _work(
     host: Host,
     rows: list[Row],
     uploads: list[Upload | None],
-    card: cl.CustomElement,
     done: asyncio.Future[list[str]],
     language: Language,
     warm: bool,
 ) -> None:
-    refreshing = asyncio.create_task(_refresh(card, rows))
     try:
         for row, upload in zip(rows, uploads, strict=True):
             if upload is not None:
@@ -98,8 +98,6 @@ async def _work(
     finally:
         if not done.done():
             done.set_result([])
-        refreshing.cancel()
-        await _show(card, rows)
 
 
 async def _add(host: Host, row: Row, upload: Upload, language: Language) -> None:
@@ -154,18 +152,11 @@ async def _warm(host: Host, row: Row, doc_id: str, language: Language, warm: boo
         row.end("ready", f"{row.summary} · {say('warm', language)}")
 
 
-async def _refresh(card: cl.CustomElement, rows: list[Row]) -> None:
-    shown: list[dict[str, Any]] = []
-    while True:
-        now = [row.props for row in rows]
-        if now != shown:
-            await _show(card, rows)
-            shown = now
-        await asyncio.sleep(REFRESH_S)
+def files_state(asked: dict[str, Any]) -> dict[str, Any] | None:
+    """What AddedFiles.jsx shows now; None for a card of an earlier run of the server."""
+    adding = asked.get("adding")
+    return _props(adding) if isinstance(adding, str) and adding in _cards else None
 
 
-async def _show(card: cl.CustomElement, rows: list[Row]) -> None:
-    card.props = {"files": [row.props for row in rows]}
-    # Chainlit writes an element's content once, when it is made; what is sent later has to be put there again.
-    card.content = ""
-    await card.update()
+def _props(adding: str) -> dict[str, Any]:
+    return {"adding": adding, "files": [row.props for row in _cards[adding]]}

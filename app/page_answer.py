@@ -35,7 +35,8 @@ class Reply:
 
     async def status(self, sentence: str) -> None:
         """Shows what is being done in place of words that have not come yet."""
-        await self._show(f"*{sentence}*")
+        # The space lets the closing star be one: the blinking cursor comes right behind it.
+        await self._show("\n".join(f"*{line}* " for line in sentence.splitlines()))
 
     async def write(self, words: str) -> None:
         """Adds words, sent in pieces."""
@@ -103,18 +104,19 @@ async def _finish(reply: Reply, assistant: Assistant, answer: Answer, language: 
     text = with_marks(safe_markdown(answer.text, allowed_in=quotes), numbers)
     elements: list[Any] = []
     lines: list[str] = []
+    sources: dict[str, dict[str, Any]] = {}
     for citation in answer.citations:
-        document = documents.get(citation.doc_id)
-        line = source_name(citation.number, citation.title, where(citation, document, language))
-        props = source_props(citation, document, language)
+        place = where(citation, documents.get(citation.doc_id), language)
+        line = source_name(citation.number, citation.title, place)
         lines.append(line)
-        # The same source twice: behind its mark in the text, and behind its line below.
-        elements += [
-            cl.CustomElement(name=name, props=props, display="side") for name in (mark_name(citation.number), line)
-        ]
-    foot = foot_props(answer.receipt, answer.reading, None, language)
+        for name in (mark_name(citation.number), line):
+            # This makes `name` a link; where it leads is AnswerFoot.jsx's, and without that a page with the quote.
+            elements.append(cl.Text(name=name, content=f"{citation.quote}\n\n{line}", display="page"))
+            sources[name] = source_props(citation, place, language)
+    foot = foot_props(answer.receipt, answer.reading, None, language) | {"sources": sources}
     elements.append(cl.CustomElement(name="AnswerFoot", props=foot, display="inline"))
-    await reply.finish("\n\n".join([text, *lines]), elements, NOT_FOUND_ICON if answer.abstained else None)
+    below = ["\n".join(lines)] if lines else []
+    await reply.finish("\n\n".join([text, *below]), elements, NOT_FOUND_ICON if answer.abstained else None)
 
 
 async def _finish_stopped(reply: Reply, reading: Reading | None, language: Language) -> None:

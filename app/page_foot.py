@@ -13,6 +13,7 @@ from engine.base import Receipt
 def foot_props(receipt: Receipt | None, reading: Reading | None, stopped: str | None, language: Language) -> dict[str, Any]:
     """What AnswerFoot.jsx gets: sentences, and `share` (0 to 1, None where the engine did not report)."""
     return {
+        "sources": {},
         "stopped": stopped,
         "reading": reading_line(reading, language, done=True) if reading else None,
         "receipt": receipt_words(receipt, language) if receipt else None,

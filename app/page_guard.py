@@ -66,7 +66,7 @@ class PageGuard:
         elif path == "/project/file" and scope["method"] == "POST":
             await self._upload(scope, receive, send, headers)
         else:
-            await self.app(_with_source_pane(scope, path), receive, _with_headers(send))
+            await self.app(scope, receive, _with_headers(send))
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         """Lets an upload through up to the limit, and answers what Chainlit would let become an error page."""
@@ -107,14 +107,6 @@ def _from_elsewhere(headers: dict[str, str]) -> bool:
         return False
     own = {headers.get("host", ""), *(name.strip() for name in headers.get("x-forwarded-host", "").split(","))}
     return urlsplit(origin).netloc not in own
-
-
-def _with_source_pane(scope: Scope, path: str) -> Scope:
-    """Chainlit uses an element's name both as the text of its link and as its JSX file's name; a source's link begins
-    with its number in brackets, and its file is always SourcePane.jsx."""
-    if path.startswith("/public/elements/["):
-        return {**scope, "path": scope.get("root_path", "") + "/public/elements/SourcePane.jsx", "raw_path": None}
-    return scope
 
 
 def _with_headers(send: Send) -> Send:

@@ -44,7 +44,7 @@ def sheet_of(page: int, label: str | None, num_pages: int, language: Language) -
     return say("page_of", language, where=named, pages=num_pages) if label is None or label == str(page) else named
 
 
-def source_props(citation: Citation, document: StoredDocument | None, language: Language) -> dict[str, Any]:
+def source_props(citation: Citation, place: str, language: Language) -> dict[str, Any]:
     """What SourcePane.jsx gets; the sheet itself is fetched when the pane opens."""
     return {
         "doc_id": citation.doc_id,
@@ -53,7 +53,8 @@ def source_props(citation: Citation, document: StoredDocument | None, language: 
         "start": citation.start,
         "end": citation.end,
         "quote": citation.quote,
-        "where": where(citation, document, language),
+        "heading": f"[{citation.number}] {plain_title(citation.title)}",
+        "where": place,
         "words": {
             "lost": say("source_lost", language),
             "unmarked": say("unmarked", language),

@@ -14,9 +14,9 @@ import unicodedata
 _JOINER = "\u2060"
 _MARK = re.compile(r"\[(\d{1,3})\]")
 
-_IMAGE_OR_LINK = re.compile(r"!?\[([^\]\n]*)\]\(\s*<?[^)\s]*>?(?:\s+[^)]*)?\)?")
+_IMAGE = re.compile(r"!\[[^\]\n]*\](?:\([^)\n]*\)?|\[[^\]\n]*\])")
+_LINK = re.compile(r"\[([^\]\n]*)\]\(\s*<?[^)\s]*>?(?:\s+[^)]*)?\)?")
 _DEFINITION = re.compile(r"^(\s{0,3}\[[^\]\n]+\]):", re.MULTILINE)
-_IMAGE_BY_REFERENCE = re.compile(r"!(\[[^\]\n]*\]\[[^\]\n]*\]|\[[^\]\n]*\])")
 _BARE_ADDRESS = re.compile(r"<?\b(?:(?:https?|ftp|data|javascript)://|www\.)[^\s<>()\[\]]+>?", re.IGNORECASE)
 # `:word` is a directive to Chainlit's Markdown and would vanish.
 _DIRECTIVE = re.compile(r"(?<![\\:/])(:{1,3})(?=[A-Za-z])")
@@ -29,8 +29,8 @@ def safe_markdown(text: str, allowed_in: str = "") -> str:
     """`text` without images, links and addresses; an address that stands in `allowed_in` stays, as code."""
     text = _INVISIBLE.sub("", text)
     text = _DEFINITION.sub(r"\1\\:", text)
-    text = _IMAGE_OR_LINK.sub(lambda found: found[1], text)
-    text = _IMAGE_BY_REFERENCE.sub(lambda found: found[1], text)
+    text = _IMAGE.sub("", text)
+    text = _LINK.sub(lambda found: found[1], text)
     text = _BARE_ADDRESS.sub(lambda found: _address(found[0], allowed_in), text)
     return _DIRECTIVE.sub(r"\\\1", text)
 

@@ -18,6 +18,7 @@ from chainlit.server import app as chainlit_app
 from app import page_documents, page_log, page_words, web
 from app.conversation import Conversation
 from app.page_adding import add_on_page
+from app.page_adding import files_state as state_of_files
 from app.page_answer import answer_on_page
 from app.page_guard import PageGuard
 from app.page_host import Host
@@ -101,6 +102,11 @@ async def open_source(action: cl.Action) -> dict[str, Any]:
         return await cl.make_async(source_of)(assistant, action.payload, language)
     except Exception as error:  # The pane shows it where the sheet would be.
         return {"problem": page_log.explain(error, host.settings.home, language)}
+
+
+@cl.action_callback("files_state")
+async def files_state(action: cl.Action) -> dict[str, Any] | None:
+    return state_of_files(action.payload)
 
 
 def _language() -> Language:

@@ -35,7 +35,7 @@ function useSheet(page) {
 
 function Quote() {
   return (
-    <figure className="ro-quote m-0 rounded-lg border bg-muted/40 p-3 text-sm leading-relaxed" data-testid="quote">
+    <figure className="ro-quote m-0 rounded-lg border p-3 text-sm" data-testid="quote">
       <blockquote className="m-0"><mark>{props.quote}</mark></blockquote>
       <figcaption className="mt-2 text-xs text-muted-foreground">{props.title} · {props.where}</figcaption>
     </figure>
@@ -45,7 +45,7 @@ function Quote() {
 function Sheet({ sheet }) {
   const first = useRef(null);
   useEffect(() => {
-    first.current?.scrollIntoView({ block: 'center', behavior: 'smooth' });
+    first.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
   }, [sheet]);
   const percent = (share) => `${(share * 100).toFixed(3)}%`;
   return (
@@ -65,10 +65,10 @@ function Sheet({ sheet }) {
 function Passage({ sheet }) {
   const marked = useRef(null);
   useEffect(() => {
-    marked.current?.scrollIntoView({ block: 'center', behavior: 'smooth' });
+    marked.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
   }, [sheet]);
   return (
-    <div className="ro-quote whitespace-pre-wrap break-words rounded-lg border bg-card p-4 text-sm leading-relaxed" data-testid="passage">
+    <div className="ro-quote whitespace-pre-wrap break-words rounded-lg border bg-card p-4 text-sm" data-testid="passage">
       {sheet.before}
       <mark ref={marked}>{sheet.quote}</mark>
       {sheet.after}
