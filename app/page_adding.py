@@ -36,6 +36,7 @@ class Row:
     state: Literal["running", "ready", "warning", "failed"] = "running"
     share: float | None = 0.0
     summary: str = ""
+    whole: bool = False
     doc_id: str | None = None
 
     def end(self, state: Literal["ready", "warning", "failed"], stage: str) -> None:
@@ -116,7 +117,7 @@ async def _add(host: Host, row: Row, upload: Upload, language: Language) -> None
     if not added.sections:
         row.end("warning", say("no_text", language, pages=counted("pages", added.pages, language)))
         return
-    row.doc_id = added.document_id
+    row.doc_id, row.whole = added.document_id, added.sections == 1
     row.summary = summary(added, language)
     row.stage, row.share = row.summary, None
 
@@ -149,7 +150,7 @@ async def _warm(host: Host, row: Row, doc_id: str, language: Language, warm: boo
         why = explain(error, host.settings.home, language).rstrip(".。")
         row.end("warning", f"{row.summary} · {say('not_warm', language, why=why)}")
     else:
-        row.end("ready", f"{row.summary} · {say('warm', language)}")
+        row.end("ready", f"{row.summary} · {say('warm' if row.whole else 'warm_first', language)}")
 
 
 def files_state(asked: dict[str, Any]) -> dict[str, Any] | None:

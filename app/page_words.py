@@ -47,6 +47,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "already": ("already there", "已在库中"),
     "replaced": ("the earlier version was replaced", "已替换旧版本"),
     "warm": ("warm: the first question starts at once", "已预读：第一个问题即刻开始"),
+    "warm_first": ("warm: its first section is read ahead", "已预读第一节"),
     "not_warm": ("not read ahead ({why})", "未能预读（{why}）"),
     "reading_ahead": ("ready to ask; the engine reads it ahead …", "可以提问了；引擎正在预读……"),
     "engine_comes": ("ready to ask; the engine is still starting", "可以提问了；引擎仍在启动"),

@@ -76,6 +76,7 @@ async def on_message(message: cl.Message) -> None:
     try:
         if message.elements:
             added = await add_on_page(host, message.elements, language, warm=not question)
+            await _begun(question or message.elements[0].name)
             if added:
                 chosen = added[0] if len(added) == 1 else page_documents.ALL
                 await page_documents.offer(host, language, chosen)
@@ -84,6 +85,12 @@ async def on_message(message: cl.Message) -> None:
             await answer_on_page(host, question, doc_id, _conversation(), language)
     except Exception as error:  # The one place where the page tells what went wrong.
         await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
+
+
+async def _begun(what: str) -> None:
+    """Chainlit names a chat by its first message and shows Stop only in a chat with a name; files alone give it none."""
+    session = cl.context.session
+    await cl.context.emitter.emit("first_interaction", {"interaction": what, "thread_id": session.thread_id})
 
 
 @cl.on_stop

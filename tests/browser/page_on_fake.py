@@ -32,7 +32,7 @@ class FakePower:
         self.engine = FakeEngine(
             tokenizer,
             lambda prompt: _quoting(tokenizer, prompt),
-            delays=Delays(prompt_token_s=0.001, answer_token_s=0.03),
+            delays=Delays(prompt_token_s=0.001, answer_token_s=0.06),
             model="fake engine (no model)",
         )
 
