@@ -22,11 +22,14 @@ from app.problem import Problem
 from app.reader import Read, Reader
 from app.settings import Settings
 from app.words import language_of, not_in_reading, nothing_relevant, unsupported
-from engine.base import Delta, Engine, Finish, Receipt, Sampling
+from engine.base import Engine, Finish, Receipt, Sampling
 
 if TYPE_CHECKING:
     from app.power import Power
-    from ingest.corpus import Added, Corpus, Hit, StoredDocument
+    from ingest.add import Added
+    from ingest.corpus import Corpus
+    from ingest.search import Hit
+    from ingest.store import StoredDocument
 
 DEFAULT_KB = "default"
 QUESTION_CHARS = 8_000
@@ -75,7 +78,7 @@ class Assistant:
 
     def remove(self, doc_id: str, kb: str = DEFAULT_KB) -> None:
         """After this returns nothing finds the document."""
-        self.corpus.remove(doc_id, kb=kb)
+        self.corpus.remove(doc_id, kb)
 
     def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
         return list(self.corpus.search(question, kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
@@ -206,7 +209,7 @@ def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
 
     language = language_of(question)
     if is_refusal(text) or not text.strip():
-        said = not_in_reading(read.reading, language)
+        said = not_in_reading(read.reading, read.num_searched, language)
         return Answer(said, True, (), finish.receipt, read.reading, finish.token_ids)
     cited = cite(text, question, read.sources)
     said = cited.text if cited.citations else f"{cited.text} {unsupported(language)}".strip()

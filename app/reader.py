@@ -34,6 +34,7 @@ class Read:
 
     prefix: Prefix
     reading: Reading
+    num_searched: int
     section_numbers: tuple[int, ...]
     document: Document
     paragraphs: tuple[Paragraph, ...]
@@ -91,7 +92,7 @@ class Reader:
         from ingest.paragraphs import flow
 
         assert planned.document is not None
-        document = self.corpus.document(planned.document.id)
+        document = self.corpus.read_document(planned.document.id)
         paragraphs = self.corpus.paragraphs(document.id)
         ids, read = [], []
         for section in planned.sections:
@@ -116,7 +117,7 @@ class Reader:
             num_pages=len(document.pages),
             prefix=prefix.id,
         )
-        return Read(prefix, reading, numbers, document, tuple(read))
+        return Read(prefix, reading, planned.num_documents, numbers, document, tuple(read))
 
     def ask(self, read: Read, question: str, conversation: Conversation | None) -> tuple[Prompt, tuple[int, ...]]:
         """The prompt, and the history in it: of the conversation's turns the newest that leave room for the answer."""

