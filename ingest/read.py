@@ -30,21 +30,28 @@ SUFFIXES = frozenset({".pdf", ".txt", ".text", ".log", ".md", ".markdown"})
 _START_SECONDS = 30.0
 
 
-def read(path: Path, settings: IngestSettings, progress: Progress | None = None) -> Document:
+def read(
+    path: Path, settings: IngestSettings, progress: Progress | None = None, *, name: str | None = None
+) -> Document:
     """Reads a file into a document (which may have no text: `Document.text.strip()` is empty for a scan).
+
+    Args:
+        name: What the person calls the file; None: `path.name`.
 
     Raises:
         IngestError: With any of the codes named there.
     """
-    _check_size(path, settings)
-    with _started(path, settings) as child:
+    name = name or path.name
+    check_size(path, settings)
+    with _started(path, name, settings) as child:
         try:
-            return _awaited(child, path.name, settings, progress)
+            return _awaited(child, name, settings, progress)
         finally:
             child.kill()
 
 
-def _check_size(path: Path, settings: IngestSettings) -> None:
+def check_size(path: Path, settings: IngestSettings) -> None:
+    """Refuses what is not there, empty or too large, before a byte is read."""
     try:
         size = path.stat().st_size
     except OSError as error:
@@ -62,7 +69,7 @@ def _check_size(path: Path, settings: IngestSettings) -> None:
         )
 
 
-def _started(path: Path, settings: IngestSettings) -> subprocess.Popen[bytes]:
+def _started(path: Path, name: str, settings: IngestSettings) -> subprocess.Popen[bytes]:
     package_parent = str(Path(__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     environment = os.environ | {
@@ -75,7 +82,7 @@ def _started(path: Path, settings: IngestSettings) -> subprocess.Popen[bytes]:
             "-m",
             "ingest.worker",
             str(path.resolve()),
-            path.name,
+            name,
             str(settings.max_pages),
             str(settings.max_memory_bytes),
         ],

@@ -47,7 +47,9 @@ def kind_of(data: bytes, name: str) -> DocumentKind:
     if suffix not in _TEXT | _MARKDOWN and _HTML.match(data[:4096]):
         raise IngestError("unsupported_type", f"{name} is a web page: print it to PDF or save it as text ({READABLE}).")
     if suffix == ".pdf":
-        raise IngestError("corrupt", f"{name} is called a PDF but does not begin like one: get it again from its source.")
+        raise IngestError(
+            "corrupt", f"{name} is called a PDF but does not begin like one: get it again from its source."
+        )
     if b"\0" in data[:65536] and not data.startswith(_UNICODE_MARKS) and not _looks_utf16(data):
         raise IngestError("binary_file", f"{name} holds no text but binary data: choose a document ({READABLE}).")
     if suffix in _MARKDOWN:

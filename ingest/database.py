@@ -1,0 +1,126 @@
+"""Decides how the one SQLite file is opened and shared: by several processes and threads at once, one writer at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from ingest.document import IngestError
+
+SCHEMA_VERSION = 1
+_BUSY_SECONDS = 60.0
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    id TEXT PRIMARY KEY, title TEXT NOT NULL, kind TEXT NOT NULL, suffix TEXT NOT NULL, num_bytes INTEGER NOT NULL,
+    text TEXT NOT NULL, num_tokens INTEGER NOT NULL, headings TEXT NOT NULL, warnings TEXT NOT NULL);
+CREATE TABLE members (
+    kb TEXT NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id), name TEXT NOT NULL, added_at TEXT NOT NULL,
+    PRIMARY KEY (kb, document_id), UNIQUE (kb, name));
+CREATE INDEX members_by_document ON members(document_id);
+CREATE TABLE pages (
+    document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL, label TEXT,
+    start INTEGER NOT NULL, "end" INTEGER NOT NULL, PRIMARY KEY (document_id, number)) WITHOUT ROWID;
+CREATE TABLE paragraphs (
+    document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL, page INTEGER NOT NULL,
+    start INTEGER NOT NULL, "end" INTEGER NOT NULL, PRIMARY KEY (document_id, number)) WITHOUT ROWID;
+CREATE TABLE sections (
+    document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, budget INTEGER NOT NULL,
+    number INTEGER NOT NULL, title TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    first_page INTEGER NOT NULL, last_page INTEGER NOT NULL, first_paragraph INTEGER NOT NULL,
+    last_paragraph INTEGER NOT NULL, num_tokens INTEGER NOT NULL,
+    PRIMARY KEY (document_id, budget, number)) WITHOUT ROWID;
+CREATE TABLE passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
+    number INTEGER NOT NULL, page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    vector BLOB NOT NULL, UNIQUE (document_id, number));
+CREATE VIRTUAL TABLE keywords USING fts5(words, tokenize = 'porter ascii');
+"""
+
+
+class Database:
+    """A connection a thread, all with the same settings."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = threading.local()
+        self._opened: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._prepare()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection, in autocommit."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            # Closed by `close` from another thread, hence no thread check; each thread still uses only its own.
+            connection = sqlite3.connect(
+                self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")
+            self._local.connection = connection
+            with self._lock:
+                self._opened.append(connection)
+        return connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction with the write lock held from its start: all of it is stored, or nothing."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that sees a single state of the base throughout."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        connection = self.connection
+        connection.execute(begin)
+        try:
+            yield connection
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Closes all threads' connections; the object can't be used afterwards."""
+        with self._lock:
+            for connection in self._opened:
+                connection.close()
+            self._opened.clear()
+
+    def _prepare(self) -> None:
+        try:
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            if self._version() == 0:
+                with self.writing() as connection:
+                    # Another process may have made the tables while this one waited for the lock.
+                    if self._version() == 0:
+                        for statement in _SCHEMA.split(";\n"):
+                            connection.execute(statement)
+                        connection.execute("INSERT INTO meta VALUES ('generation', '0'), ('base', ?)", (uuid4().hex,))
+                        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        except sqlite3.DatabaseError as error:
+            raise IngestError(
+                "store_damaged", f"{self._path} can't be used ({error}): restore it from a backup or move it away."
+            ) from error
+        if self._version() != SCHEMA_VERSION:
+            raise IngestError(
+                "store_version",
+                f"{self._path} has format {self._version()}, this program reads {SCHEMA_VERSION}: use the program that "
+                "made it, or add the documents to a new home.",
+            )
+
+    def _version(self) -> int:
+        return int(self.connection.execute("PRAGMA user_version").fetchone()[0])

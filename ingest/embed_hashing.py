@@ -1,0 +1,49 @@
+"""Decides vectors without a model: each word falls into a place given by its hash. Deterministic; for tests and trials."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from ingest.embed import BatchDone, Vectors
+from ingest.keywords import keywords
+
+
+class HashingEmbedder:
+    """Texts that share words are near each other; knows no meaning. Obeys `ingest.embed.Embedder`.
+
+    Args:
+        max_tokens: The most words of a passage, so that tests can make passages small.
+    """
+
+    name = "hashing"
+    evidence_floor = 0.30
+
+    def __init__(self, dimension: int = 256, max_tokens: int = 200) -> None:
+        self.dimension = dimension
+        self.max_tokens = max_tokens
+
+    def reads(self, text: str) -> bool:
+        return True
+
+    def count_tokens(self, text: str) -> int:
+        """Words, and every sixth character of a long one, so that no text is free."""
+        return sum(1 + len(word) // 6 for word in text.split())
+
+    def embed_passages(self, texts: Sequence[str], batch_done: BatchDone | None = None) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            vectors[row] = self.embed_question(text)
+        if batch_done:
+            batch_done(len(texts), len(texts))
+        return vectors
+
+    def embed_question(self, text: str) -> Vectors:
+        vector = np.zeros(self.dimension, dtype=np.float32)
+        for word in keywords(text):
+            digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
+            vector[int.from_bytes(digest[:6], "big") % self.dimension] += 1.0 if digest[7] & 1 else -1.0
+        length = float(np.linalg.norm(vector))
+        return vector / length if length else vector
