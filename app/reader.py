@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.answer import Reading
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from app.conversation import Conversation
     from app.settings import Settings
     from engine.prompt import Layout
+    from engine.tokenizer import Tokenizer
     from engine.tokens import SectionTokens
     from ingest.corpus import Corpus
     from ingest.document import Document, Paragraph
@@ -71,12 +71,11 @@ class Reader:
         self._kept = kept
 
     @classmethod
-    def open(cls, settings: Settings, corpus: Corpus, engine: Engine, model_folder: Path) -> Reader:
+    def open(cls, settings: Settings, corpus: Corpus, engine: Engine, tokenizer: Tokenizer) -> Reader:
         from engine.prompt import Layout
-        from engine.tokenizer import Tokenizer
         from engine.tokens import SectionTokens
 
-        layout = Layout(Tokenizer(model_folder))
+        layout = Layout(tokenizer)
         return cls(settings, corpus, engine, layout, SectionTokens(settings.home / TOKENS_NAME, layout))
 
     def close(self) -> None:
@@ -126,7 +125,7 @@ class Reader:
         if room < 0:
             raise Problem(
                 "question_too_long",
-                f"The question has {len(bare.tail_ids):,} tokens, {-room:,} too many beside the pages read; shorten it.",
+                f"The question has {len(bare.tail_ids):,} tokens, {-room:,} too many beside the pages: shorten it.",
             )
         history = conversation.history_ids(room) if conversation is not None else ()
         return self.layout.ask(read.prefix, question, history_ids=history), history

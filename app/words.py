@@ -76,7 +76,8 @@ def not_in_reading(reading: Reading, num_searched: int, language: Language) -> s
     """What an abstention says after the model has read and found nothing; `num_searched` documents could have been."""
     if reading.whole and num_searched > 1:
         if language == "zh":
-            return f"在检索的 {num_searched} 个文档中最接近的《{reading.title}》里没有（已读全部 {reading.num_pages} 页）。"
+            whole = f"已读全部 {reading.num_pages} 页"
+            return f"在检索的 {num_searched} 个文档中最接近的《{reading.title}》里没有（{whole}）。"
         pages = _all_pages(reading.num_pages)
         return f"Not in “{reading.title}”, the nearest of {num_searched} documents ({pages} read)."
     if reading.whole:
