@@ -1,4 +1,4 @@
-"""THE TWO PATHS: `add` takes a document in, `ask` answers a question about it. The command line and the page call these.
+"""THE TWO PATHS: `add` takes a document in, `ask` answers a question. The command line and the page call these.
 
     add   app/assistant -> ingest/corpus
     ask   app/plan (ingest/corpus) -> app/reader (engine/prompt) -> engine -> app/cite -> Answer
@@ -20,13 +20,17 @@ from app.conversation import Conversation, Turn
 from app.plan import Plan, plan
 from app.problem import Problem
 from app.reader import Read, Reader
+from app.salt import salt_of
 from app.settings import Settings
 from app.words import language_of, not_in_reading, nothing_relevant, unsupported
-from engine.base import Delta, Engine, Finish, Receipt, Sampling
+from engine.base import Engine, Finish, Receipt, Sampling
 
 if TYPE_CHECKING:
-    from app.power import Power
-    from ingest.corpus import Added, Corpus, Hit, StoredDocument
+    from app.power import EngineStatus, Power
+    from ingest.add import Added
+    from ingest.corpus import Corpus
+    from ingest.search import Hit
+    from ingest.store import StoredDocument
 
 DEFAULT_KB = "default"
 QUESTION_CHARS = 8_000
@@ -75,7 +79,7 @@ class Assistant:
 
     def remove(self, doc_id: str, kb: str = DEFAULT_KB) -> None:
         """After this returns nothing finds the document."""
-        self.corpus.remove(doc_id, kb=kb)
+        self.corpus.remove(doc_id, kb)
 
     def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
         return list(self.corpus.search(question, kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
@@ -158,6 +162,15 @@ class Assistant:
         read = await asyncio.to_thread(reader.read, planned, kb)
         return await reader.engine.warm(read.prefix)
 
+    async def warm_engine(self) -> None:
+        """Has the engine answer a small request, so that its own first steps are behind it. Caches nothing of use."""
+        reader = await self._ready()
+        await reader.engine.warm(reader.layout.prefix((), salt_of(self.settings.home, "\0first"), "first request"))
+
+    def engine_status(self) -> EngineStatus:
+        """What runs; starts nothing. Blocking."""
+        return self.power.status()
+
     async def close(self, linger: bool = True) -> None:
         """Lets the engine go: it stays for `keep_alive_s` if `linger`, else one started here stops at once."""
         if self._reader is not None:
@@ -169,8 +182,8 @@ class Assistant:
     async def _ready(self, report: Report | None = None) -> Reader:
         async with self._starting:
             if self._reader is None:
-                engine, model_folder = await self.power.connect(report or (lambda sentence: None))
-                self._reader = await asyncio.to_thread(Reader.open, self.settings, self.corpus, engine, model_folder)
+                engine, tokenizer = await self.power.connect(report or (lambda sentence: None))
+                self._reader = await asyncio.to_thread(Reader.open, self.settings, self.corpus, engine, tokenizer)
             return self._reader
 
     def _plan(self, question: str, kb: str, doc_id: str | None, conversation: Conversation | None) -> Plan:
@@ -206,7 +219,7 @@ def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
 
     language = language_of(question)
     if is_refusal(text) or not text.strip():
-        said = not_in_reading(read.reading, language)
+        said = not_in_reading(read.reading, read.num_searched, language)
         return Answer(said, True, (), finish.receipt, read.reading, finish.token_ids)
     cited = cite(text, question, read.sources)
     said = cited.text if cited.citations else f"{cited.text} {unsupported(language)}".strip()

@@ -32,7 +32,7 @@ app.command(rich_help_panel="Questions")(questions.demo)
 app.add_typer(questions.evaluate, name="eval", rich_help_panel="Questions")
 app.command(rich_help_panel="Engine")(engine.serve)
 app.command(rich_help_panel="Engine")(engine.status)
-app.add_typer(engine.engine, name="engine", rich_help_panel="Engine")
+app.command(rich_help_panel="Engine")(engine.engine)
 
 
 def _version(wanted: bool) -> None:

@@ -15,7 +15,8 @@ from app.words import page_words
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
-    from ingest.corpus import Added, StoredDocument
+    from ingest.add import Added
+    from ingest.store import StoredDocument
 
 Kb = Annotated[str, typer.Option("--kb", help="The knowledge base.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each row on stdout, and nothing else.")]
@@ -122,7 +123,7 @@ def show(
     """Show a document: its sections, or the text of one page."""
     assistant = opened()
     stored = assistant.find(words, kb)
-    document = assistant.corpus.document(stored.id)
+    document = assistant.corpus.read_document(stored.id)
     sections = assistant.corpus.sections(stored.id)
     if page is not None:
         if page > len(document.pages):

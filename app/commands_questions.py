@@ -15,6 +15,7 @@ from app import terminal
 from app.answer import Answer, Reading, Words
 from app.commands_documents import Json, Kb, opened
 from app.problem import tell
+from app.settings import Settings
 from app.words import language_of, page_range, page_words, receipt_words
 
 evaluate = typer.Typer(no_args_is_help=True, help="Measure on evaluation material (a folder with questions.jsonl).")
@@ -44,13 +45,13 @@ async def _ask(question: str, doc: str | None, kb: str, as_json: bool) -> Answer
     assistant = await asyncio.to_thread(opened)
     try:
         doc_id = None if doc is None else (await asyncio.to_thread(assistant.find, doc, kb)).id
-        with terminal.spinner("Looking for the engine") as report, shown(as_json) as show:
-            async with aclosing(assistant.ask(question, kb=kb, doc_id=doc_id, report=report)) as events:
+        with terminal.steps() as steps, shown(as_json) as show:
+            async with aclosing(assistant.ask(question, kb=kb, doc_id=doc_id, report=steps)) as events:
                 async for event in events:
                     if isinstance(event, Reading):
-                        report(_reading_words(event))
+                        steps.busy(_reading_words(event))
                     elif isinstance(event, Words):
-                        report("")
+                        steps.done()
                         show(event.text)
                     else:
                         answer = event
@@ -66,7 +67,7 @@ async def _ask(question: str, doc: str | None, kb: str, as_json: bool) -> Answer
 def lingering(seconds: float) -> str:
     minutes = round(seconds / 60)
     stays = f"{minutes} minute{'s' * (minutes != 1)}" if minutes else f"{seconds:.0f} seconds"
-    return f"The engine stays ready for {stays}, so that the next question is quick; `readonce engine stop` ends it."
+    return f"The engine stays ready for {stays}, so that the next question is quick; `readonce engine --stop` ends it."
 
 
 def shown(as_json: bool) -> AbstractContextManager[Callable[[str], None]]:
@@ -143,7 +144,15 @@ def eval_retrieval(
     """Search for every question of a pack and write the hits, best first."""
     from app.evaluate import retrieval
 
-    retrieval(pack, out)
+    settings = Settings.load()
+    with terminal.bars("", 0) as bars:
+        measured = retrieval(pack, out, settings.home / "eval" / "retrieval", settings.ingest, bars.stage(""))
+    for document in measured.left_out:
+        terminal.say(f"{document.id} left out: {document.reason}")
+    terminal.say(
+        f"{measured.num_questions} questions about {len(measured.documents)} documents,"
+        f" {measured.num_without_hits} without a hit; written to {out}."
+    )
 
 
 def _reading_words(reading: Reading) -> str:

@@ -45,7 +45,7 @@ class Conversation:
         return tuple(turn.question for turn in self.turns[-SEARCHED_BACK:])
 
     def history_ids(self, at_most: int) -> tuple[int, ...]:
-        """The ids of the turns that the model still sees, oldest first; makes room first where they exceed `at_most`."""
+        """The ids of the turns that the model still sees, oldest first; makes room where they exceed `at_most`."""
         if self._num_ids > at_most:
             while self.first < len(self.turns) and self._num_ids > at_most // 2:
                 self.first += 1

@@ -1,7 +1,7 @@
 """Decides what `readonce demo` shows: one document read once, three questions, and what the second and third reused.
 
-The cold figure is measured in the same run: the demo has a cache of its own each time, however warm the engine is, and the
-engine has answered a small request before, so that its own first steps do not make cold look worse than it is.
+The cold figure is measured in the same run: the demo has a cache of its own each time, however warm the engine is, and
+the engine has answered a small request before, so that its own first steps do not make cold look worse than it is.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ async def run(as_json: bool) -> None:
     assistant = await asyncio.to_thread(Assistant.open, Settings.load())
     try:
         doc_id = await asyncio.to_thread(_add, assistant, listed)
-        with terminal.spinner("Looking for the engine") as report:
-            await assistant.start(report)
-            report("A first small request")
+        with terminal.steps() as steps:
+            await assistant.start(steps)
+            steps.busy("A first small request")
             await assistant.warm_engine()
         answers = await _ask_all(assistant, listed.demo_questions, doc_id, as_json)
     finally:
@@ -50,10 +50,10 @@ async def run(as_json: bool) -> None:
 def _add(assistant: Assistant, listed: Samples) -> str:
     """Takes the samples in (unchanged ones cost a hash); returns the demo document's id."""
     found = ""
-    with terminal.spinner("Adding the sample documents") as report:
+    with terminal.bars("Sample documents", len(listed.documents)) as bars:
         for sample in listed.documents:
-            report(f"Adding {sample.path.name}")
-            added = assistant.add(sample.path, kb=DEFAULT_KB)
+            added = assistant.add(sample.path, kb=DEFAULT_KB, progress=bars.stage(sample.path.name))
+            bars.next()
             terminal.say(f"{added.status:<10} {sample.path.name}, {added.pages} pages, {added.sections} sections")
             if sample.path == listed.demo_file:
                 found = added.document_id
@@ -72,11 +72,12 @@ async def _ask_all(
     for number, question in enumerate(questions, 1):
         if not as_json:
             terminal.out().print(terminal.safe(f"\n{number}. {question}"), style="bold")
-        with terminal.spinner("Reading") as report, shown(as_json) as show:
+        with terminal.steps() as steps, shown(as_json) as show:
+            steps.busy("Reading")
             async with aclosing(assistant.ask(question, doc_id=doc_id, apart=apart)) as events:
                 async for event in events:
                     if isinstance(event, Words):
-                        report("")
+                        steps.done()
                         show(event.text)
                     elif isinstance(event, Answer):
                         answers.append((question, event))

@@ -1,7 +1,7 @@
 """Decides which files the words of a command line mean: files, folders with all below them, globs.
 
-Hidden files and folders are skipped in folders, not where they are named. Formats that are not read yet are told apart, so
-that they can be named instead of failing one by one.
+Hidden files and folders are skipped in folders, not where they are named. Formats that are not read yet are told apart,
+so that they can be named instead of failing one by one.
 """
 
 from __future__ import annotations

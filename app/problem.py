@@ -9,7 +9,7 @@ from engine.base import EngineError
 from ingest.document import IngestError
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818, it is the word that people see
     """What the app itself refuses.
 
     Args:

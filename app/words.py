@@ -72,8 +72,14 @@ def seconds(milliseconds: float) -> str:
     return f"{value:.2f} s" if value < 0.095 else f"{value:.1f} s" if value < 9.95 else f"{value:.0f} s"
 
 
-def not_in_reading(reading: Reading, language: Language) -> str:
-    """What an abstention says after the model has read and found nothing."""
+def not_in_reading(reading: Reading, num_searched: int, language: Language) -> str:
+    """What an abstention says after the model has read and found nothing; `num_searched` documents could have been."""
+    if reading.whole and num_searched > 1:
+        if language == "zh":
+            whole = f"已读全部 {reading.num_pages} 页"
+            return f"在检索的 {num_searched} 个文档中最接近的《{reading.title}》里没有（{whole}）。"
+        pages = _all_pages(reading.num_pages)
+        return f"Not in “{reading.title}”, the nearest of {num_searched} documents ({pages} read)."
     if reading.whole:
         if language == "zh":
             return f"此文档中没有（已读全部 {reading.num_pages} 页）。"

@@ -1,6 +1,6 @@
-"""Decides the words that every engine speaks: what goes in (prefix and tail ids), what comes out (words, then a receipt).
+"""Decides the words that every engine speaks: what goes in (prefix and tail ids), what comes out (words, a receipt).
 
-Nothing here knows of files, pages or HTTP. `client` speaks it to a real vLLM server, `fake` to vLLM's block rules alone.
+Nothing here knows of files, pages or HTTP. `client` speaks it to a real vLLM server, `fake` to vLLM's block rules.
 """
 
 from __future__ import annotations
@@ -75,12 +75,16 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the answer's tokens are drawn; greedy by default, so that the same question gives the same answer."""
+    """How the answer's tokens are drawn; greedy by default, so that the same question gives the same answer.
+
+    `priority`: who is read first where the engine is busy; the lower, the earlier.
+    """
 
     max_tokens: int = 512
     temperature: float = 0.0
     stop: tuple[str, ...] = ()
     repetition_penalty: float = 1.0
+    priority: int = 0
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Run:
     num_hashed_blocks: int = 0
 
 
-class NoRoom(Exception):
+class NoRoomError(Exception):
     """Not enough free blocks; nothing was changed."""
 
 
@@ -111,7 +111,7 @@ class BlockCache:
         """Looks a prompt up and holds what it found; nothing is computed yet.
 
         Raises:
-            NoRoom: The whole prompt does not fit now (vLLM admits a request only if it does).
+            NoRoomError: The whole prompt does not fit now (vLLM admits a request only if it does).
         """
         run = Run(list(token_ids), salt)
         self.resume(run)
@@ -122,13 +122,13 @@ class BlockCache:
         """Looks up a run that holds no blocks (new, or pre-empted) with all tokens that it has by now.
 
         Raises:
-            NoRoom: As `begin`.
+            NoRoomError: As `begin`.
         """
         self._hash(run)
         found = self._lookup(run)
         taken_from_free = sum(block.ref_count == 0 for block in found)
         if self._num_blocks_for(len(run.token_ids)) - len(found) + taken_from_free > self.num_free:
-            raise NoRoom
+            raise NoRoomError
         for block in found:
             if block.ref_count == 0:
                 self._free.remove(block)
@@ -141,13 +141,13 @@ class BlockCache:
         """Schedules the next `num_tokens` (all that are left where None): takes blocks, makes the whole ones known.
 
         Raises:
-            NoRoom: The pool is used up; the caller has to free a run first.
+            NoRoomError: The pool is used up; the caller has to free a run first.
         """
         left = len(run.token_ids) - run.num_computed
         end = run.num_computed + (left if num_tokens is None else min(num_tokens, left))
         missing = self._num_blocks_for(end) - len(run.blocks)
         if missing > self.num_free:
-            raise NoRoom
+            raise NoRoomError
         for _ in range(missing):
             run.blocks.append(self._take())
         self._hash(run)
@@ -161,7 +161,8 @@ class BlockCache:
 
     def free(self, run: Run) -> None:
         """Lets go of a run's blocks (its end, an abort, a pre-emption); the known ones stay known."""
-        last, first = [], []
+        last: list[_Block] = []
+        first: list[_Block] = []
         for block in reversed(run.blocks):
             block.ref_count -= 1
             if block.ref_count == 0:

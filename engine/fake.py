@@ -14,32 +14,13 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from engine.base import Delta, EngineError, Finish, FinishReason, Prefix, Prompt, Receipt, Sampling
-from engine.blocks import BlockCache, NoRoom, Run
+from engine.blocks import BlockCache, NoRoomError, Run
 from engine.ledger import Ledger
 from engine.tokenizer import Tokenizer
 
 Answers = Callable[[Prompt], str] | Iterable[str]
 
-_WORDS = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-    "pi",
-    "rho",
-    "sigma",
-]
+_WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "sigma")
 _NUM_INVENTED_WORDS = 12
 
 
@@ -199,7 +180,7 @@ class FakeEngine:
                     run = self.cache.begin(prompt.token_ids, prompt.prefix.salt)
                     self._running.append(run)
                     return run
-                except NoRoom:
+                except NoRoomError:
                     await self._freed.wait()
 
     async def _prefill(self, run: Run, num_tokens: int) -> None:
@@ -218,7 +199,7 @@ class FakeEngine:
                         self._running.append(run)
                     self.cache.compute(run, num_tokens)
                     return
-                except NoRoom:
+                except NoRoomError:
                     if self._running and run in self._running:
                         self._free(self._running[-1])
                     else:

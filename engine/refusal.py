@@ -1,4 +1,4 @@
-"""Decides whether an answer says that the document does not tell: the sentence we ask for, or what models make of it."""
+"""Decides whether an answer says that the document does not tell: as we ask for it, or as models put it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 NOT_TOLD = "The document does not say."
 
 _SOURCE = r"(?:document|text|passage|section|context|paragraphs?|information provided|provided information)"
-_NEGATED = r"(?:does(?:n['’]t| not)|do(?:n['’]t| not)|did(?:n['’]t| not))"
+_NEGATED = r"(?:does(?:n['\u2019]t| not)|do(?:n['\u2019]t| not)|did(?:n['\u2019]t| not))"
 _VERB = r"(?:say|tell|state|mention|specify|provide|contain|include|give|indicate|explain|describe|discuss|reveal)"
 _ENGLISH = re.compile(
     rf"\b{_SOURCE}\b[^.\n]{{0,40}}\b{_NEGATED}\b[^.\n]{{0,20}}\b{_VERB}"
     rf"|\bnot (?:\w+ )?(?:mentioned|stated|specified|provided|given|told|found|available|included|described|discussed)"
     rf"\b[^.\n]{{0,30}}\b{_SOURCE}\b"
-    r"|^(?:i(?:['’]m| am) sorry|i (?:do not|don['’]t) know|i can(?:not|['’]t) (?:answer|find|determine))"
+    r"|^(?:i(?:['\u2019]m| am) sorry|i (?:do not|don['\u2019]t) know|i can(?:not|['\u2019]t) (?:answer|find|determine))"
     r"|^(?:there is )?no (?:relevant )?information\b|^not (?:mentioned|stated|specified|told|found)\b",
     re.IGNORECASE,
 )

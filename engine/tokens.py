@@ -1,4 +1,4 @@
-"""Decides that a section is tokenised once: its ids are kept under what they follow from (text, tokenizer, template)."""
+"""Decides that a section is tokenised once: its ids are kept under the text, tokenizer and template they come from."""
 
 from __future__ import annotations
 

@@ -49,13 +49,15 @@ def test_chinese_receipt() -> None:
 
 def test_abstention_tells_whole_from_part() -> None:
     """ "Not in this document" is only said where all of it was read."""
-    assert not_in_reading(READING, "en") == "Not in this document (all 14 pages were read)."
+    assert not_in_reading(READING, 1, "en") == "Not in this document (all 14 pages were read)."
+    nearest = "Not in “Handbook”, the nearest of 3 documents (all 14 pages were read)."
+    assert not_in_reading(READING, 3, "en") == nearest
     part = replace(READING, whole=False, first_page=3, last_page=5)
-    assert not_in_reading(part, "en") == (
+    assert not_in_reading(part, 9, "en") == (
         "Not in the passages searched (pages 3 to 5 of 14 of “Handbook” were read): read the whole document?"
     )
-    assert not_in_reading(READING, "zh") == "此文档中没有（已读全部 14 页）。"
-    assert "第 3 至 5 页" in not_in_reading(part, "zh")
+    assert not_in_reading(READING, 1, "zh") == "此文档中没有（已读全部 14 页）。"
+    assert "第 3 至 5 页" in not_in_reading(part, 1, "zh")
     assert nothing_relevant(1, "en") == "Not in the passages searched: nothing in 1 document matches the question."
 
 

@@ -1,0 +1,151 @@
+"""Decides how retrieval is measured on a pack of documents and questions: real ingestion, one line a question.
+
+A pack is a folder with `documents.jsonl` and `questions.jsonl`. Its documents are taken in once, into a base of their
+own; hits are given in the pack's words: its document ids, sheets for PDFs, offsets in its `text` for everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.corpus import Corpus, Hit, IngestSettings
+from ingest.document import IngestError
+
+Row = dict[str, Any]
+HITS_PER_QUESTION = 10
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A document of the pack that could not be read, and why, in one sentence."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluation did.
+
+    Attributes:
+        documents: The pack's ids of the documents that were searched.
+        num_questions: Questions asked (all of the pack's, so that the scorer sees each).
+        num_without_hits: Of these, how many found nothing.
+    """
+
+    documents: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    num_questions: int
+    num_without_hits: int
+
+
+def retrieval(
+    pack: Path, out: Path, home: Path, settings: IngestSettings, report: Callable[[str, int, int], None] | None = None
+) -> Measured:
+    """Writes `out`: {"question_id", "hits": [{"doc_id", "page"} or {"doc_id", "start", "end"}]}, best hit first.
+
+    Args:
+        home: Where the base is kept for the next run.
+        report: Called with what is being done, how much is done, and how much there is.
+
+    Raises:
+        IngestError: `not_a_pack` where the folder's files are missing or broken.
+    """
+    documents, questions = _rows(pack / "documents.jsonl"), _rows(pack / "questions.jsonl")
+    corpus = Corpus.open(home, settings)
+    try:
+        base = _PackBase(corpus, pack)
+        left_out = tuple(base.take_in(documents, report))
+        by_id = {question["id"]: question for question in questions}
+        num_without_hits = 0
+        with out.open("w", encoding="utf-8") as file:
+            for number, question in enumerate(questions, 1):
+                hits = base.hits(search_text(question, by_id))
+                num_without_hits += not hits
+                file.write(json.dumps({"question_id": question["id"], "hits": hits}, ensure_ascii=False) + "\n")
+                if report:
+                    report("questions", number, len(questions))
+        return Measured(tuple(base.places), left_out, len(questions), num_without_hits)
+    finally:
+        corpus.close()
+
+
+def search_text(question: Row, by_id: dict[str, Row]) -> str:
+    """What is searched for a question: itself, after the questions that it follows up."""
+    said = [str(question["question"])]
+    seen = {question["id"]}
+    earlier = question.get("follow_up_of")
+    while earlier in by_id and earlier not in seen:
+        seen.add(earlier)
+        said.insert(0, str(by_id[earlier]["question"]))
+        earlier = by_id[earlier].get("follow_up_of")
+    return "\n".join(said)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a stored document stands in the pack. `text` is None for a PDF, whose hits are sheets."""
+
+    pack_id: str
+    text: str | None
+
+
+class _PackBase:
+    def __init__(self, corpus: Corpus, pack: Path) -> None:
+        self._corpus = corpus
+        self._pack = pack
+        self._by_document: dict[str, _Place] = {}
+
+    @property
+    def places(self) -> list[str]:
+        return [place.pack_id for place in self._by_document.values()]
+
+    def take_in(self, documents: list[Row], report: Callable[[str, int, int], None] | None) -> Iterator[LeftOut]:
+        for number, document in enumerate(documents, 1):
+            try:
+                added = self._corpus.add(self._pack / document["path"], kb=_KB)
+            except IngestError as error:
+                yield LeftOut(document["id"], error.message)
+            else:
+                self._by_document[added.document_id] = _Place(document["id"], document.get("text"))
+            if report:
+                report("documents", number, len(documents))
+        for stored in self._corpus.documents(_KB):
+            # An earlier version of the pack may have left documents that this one does not have.
+            if stored.id not in self._by_document:
+                self._corpus.remove(stored.id, _KB)
+
+    def hits(self, text: str) -> list[Row]:
+        return [self._in_pack(hit) for hit in self._corpus.search(text, kb=_KB, k=HITS_PER_QUESTION)]
+
+    def _in_pack(self, hit: Hit) -> Row:
+        place = self._by_document[hit.doc_id]
+        if place.text is None:
+            return {"doc_id": place.pack_id, "page": hit.page}
+        start, end = find_span(hit.text, place.text, hit.start)
+        return {"doc_id": place.pack_id, "start": start, "end": end}
+
+
+_KB = "evaluation"
+
+
+def find_span(passage: str, text: str, near: int) -> tuple[int, int]:
+    """Where `passage` stands in `text` whatever its white space; the place nearest to `near`, or (near, near)."""
+    pattern = re.compile(r"\s+".join(re.escape(word) for word in passage.split()))
+    spans = [match.span() for match in pattern.finditer(text)]
+    return min(spans, key=lambda span: abs(span[0] - near), default=(near, near))
+
+
+def _rows(path: Path) -> list[Row]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise IngestError(
+            "not_a_pack", f"{path} can't be read ({error}): name a folder with documents.jsonl and questions.jsonl."
+        ) from error

@@ -1,0 +1,232 @@
+"""Decides how a command gets its engine: finds the one that runs, or starts it, and keeps it alive while it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from engine.base import EngineError
+from engine.failure import check_weights, explain, stage, start_timeout
+from engine.probe import is_ready, probe, probe_elsewhere
+from engine.process import start, wait_for_end
+from engine.record import Record, log_path, read_log, read_record, start_lock
+from engine.server import EngineSettings, RunningEngine
+from engine.wire import Line
+
+Report = Callable[[str], None]
+
+_PROGRAM = (sys.executable, "-m", "engine.launch")
+_POLL_S = 0.2
+
+
+class Lease:
+    """A running engine, kept alive until the lease is closed or its process dies.
+
+    As a context manager: a block that ends well leaves the engine running for `keep_alive_s`, an exception does not.
+
+    Attributes:
+        engine: What answers.
+    """
+
+    def __init__(self, engine: RunningEngine, line: Line | None = None, keep_alive_s: float = 0.0) -> None:
+        self.engine = engine
+        self._line = line
+        self._keep_alive_s = keep_alive_s
+
+    def close(self, linger_s: float | None = None) -> None:
+        """Gives the lease back. The last one ends the engine, at once or, with `linger_s`, after so many idle seconds."""
+        if self._line is None:
+            return
+        line, self._line = self._line, None
+        if linger_s:
+            with contextlib.suppress(OSError):
+                line.ask(f"linger {linger_s}")
+        line.close()
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(linger_s=self._keep_alive_s if kind is None else None)
+
+
+@dataclass(frozen=True)
+class EngineStatus:
+    """The engine of a state folder.
+
+    Attributes:
+        engine: None while it starts.
+        stage: What it is at while it starts, in words; empty once it is ready.
+        num_leases: Who uses it now; None for an engine elsewhere.
+    """
+
+    engine: RunningEngine | None
+    stage: str
+    model: str
+    pid: int | None
+    num_leases: int | None
+    log_file: Path | None
+
+
+def connect(settings: EngineSettings, report: Report | None = None, *, program: Sequence[str] = _PROGRAM) -> Lease:
+    """Takes a lease on the engine that runs, or starts one and waits until it is ready.
+
+    Args:
+        report: Gets a few words about once a second while the engine starts.
+        program: What is started; takes the state folder, `--` and vLLM's flags.
+
+    Raises:
+        EngineError: engine_unreachable, other_model, port_taken, out_of_memory, weights_missing, start_timeout,
+            engine_died, vllm_not_installed, max_model_len_too_large, or what fetching a model raises.
+    """
+    if settings.url is not None:
+        return Lease(probe_elsewhere(settings))
+    with start_lock(settings.state_dir):
+        joined = _join(settings)
+    if joined is None:
+        name, folder = _resolve(settings, report)  # may fetch the weights: not under the lock
+        check_weights(folder)
+        with start_lock(settings.state_dir):
+            joined = _join(settings) or start(settings, name, folder, program)
+    line, record = joined
+    try:
+        engine = _wait_until_ready(settings, line, record, report or (lambda words: None))
+    except BaseException:
+        line.close()  # the last lease: the keeper ends the engine, half started or not
+        wait_for_end(record.pid)
+        raise
+    return Lease(engine, line, settings.keep_alive_s)
+
+
+def find(settings: EngineSettings) -> RunningEngine | None:
+    """The engine if it is ready, None otherwise. Starts nothing, keeps nothing alive."""
+    found = status(settings)
+    return found.engine if found else None
+
+
+def status(settings: EngineSettings) -> EngineStatus | None:
+    """What runs, None where nothing does. Starts nothing, keeps nothing alive."""
+    if settings.url is not None:
+        try:
+            engine = probe_elsewhere(settings)
+        except EngineError:
+            return None
+        return EngineStatus(engine, "", engine.model, None, None, None)
+    with _attached(settings.state_dir) as attached:
+        if attached is None:
+            return None
+        line, record = attached
+        ready = _probe(record) if is_ready(record.url) else None
+        log_file = log_path(settings.state_dir)
+        words = "" if ready else stage(read_log(log_file))
+        return EngineStatus(ready, words, record.model, record.pid, int(line.ask("leases")), log_file)
+
+
+def stop(settings: EngineSettings) -> bool:
+    """Ends the engine whoever uses it, and waits until it is gone; False where none runs (one elsewhere is left alone)."""
+    if settings.url is not None:
+        return False
+    with _attached(settings.state_dir) as attached:
+        if attached is None:
+            return False
+        line, record = attached
+        _end(line, record.pid)
+        return True
+
+
+def _join(settings: EngineSettings) -> tuple[Line, Record] | None:
+    """A lease on the engine that runs or starts now. One with another model that nobody uses makes room."""
+    with contextlib.ExitStack() as stack:
+        attached = stack.enter_context(_attached(settings.state_dir))
+        if attached is None:
+            return None
+        line, record = attached
+        if not _fits(settings, record):
+            if int(line.ask("leases")):
+                raise EngineError(
+                    "other_model",
+                    f"An engine with the model {record.model} is in use (process {record.pid}); end what uses it, "
+                    f"run `readonce engine --stop`, or ask for that model.",
+                )
+            _end(line, record.pid)
+            return None
+        line.ask("lease")
+        stack.pop_all()
+        return line, record
+
+
+def _wait_until_ready(settings: EngineSettings, line: Line, record: Record, report: Report) -> RunningEngine:
+    log_file = log_path(settings.state_dir)
+    began = time.monotonic()
+    said = -1
+    while True:
+        if not line.is_alive():
+            wait_for_end(record.pid)
+            port = int(record.url.rpartition(":")[2])
+            raise explain(read_log(log_file), log_file=log_file, folder=Path(record.folder), port=port)
+        if is_ready(record.url):
+            return _probe(record)
+        seconds = time.monotonic() - began
+        if seconds > settings.start_timeout_s:
+            raise start_timeout(settings.start_timeout_s, read_log(log_file), log_file)
+        if int(seconds) > said:
+            said = int(seconds)
+            report(f"{stage(read_log(log_file))} ... {said} s")
+        time.sleep(_POLL_S)
+
+
+@contextlib.contextmanager
+def _attached(state_dir: Path) -> Iterator[tuple[Line, Record] | None]:
+    """A connection to the engine's keeper, no lease yet; None where no engine runs."""
+    record = read_record(state_dir)
+    if record is None:
+        yield None
+        return
+    try:
+        line = Line(state_dir)
+    except (OSError, ValueError, LookupError):
+        line = None
+    if line is None or line.instance != record.instance:
+        if line is not None:
+            line.close()
+        yield None  # a stale record; the next start replaces it, under the lock
+        return
+    with line:
+        yield line, record
+
+
+def _fits(settings: EngineSettings, record: Record) -> bool:
+    if settings.model in (record.model, record.asked_for):
+        return True
+    return Path(settings.model).is_dir() and str(Path(settings.model).resolve()) == record.folder
+
+
+def _resolve(settings: EngineSettings, report: Report | None) -> tuple[str, Path]:
+    """The model's name for requests, and its folder."""
+    folder = Path(settings.model).expanduser()
+    if folder.is_dir():
+        return folder.resolve().name, folder.resolve()
+    from engine.models import resolve
+
+    model = resolve(settings.model, settings.cache_dir, offline=settings.offline, report=report)
+    return model.name, model.folder
+
+
+def _probe(record: Record) -> RunningEngine:
+    return probe(
+        record.url, instance=record.instance, pid=record.pid, folder=Path(record.folder), started=record.started
+    )
+
+
+def _end(line: Line, pid: int) -> None:
+    with contextlib.suppress(OSError):
+        line.ask("stop")
+    line.close()
+    wait_for_end(pid)

@@ -1,0 +1,124 @@
+"""Decides what a server says about itself: whether it is ready, its model, its length, its cache, its life."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from engine.base import EngineError
+from engine.server import EngineSettings, RunningEngine
+
+_TIMEOUT_S = 5.0
+# A server that does not say how long its context is: what every current model can read.
+_UNKNOWN_MAX_MODEL_LEN = 8192
+
+
+def is_ready(url: str) -> bool:
+    """Whether the server at `url` answers its health route."""
+    try:
+        _get(url, "/health", timeout_s=1.0)
+    except (OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def base_url(url: str) -> str:
+    """`url` without a trailing slash and without `/v1`."""
+    return re.sub(r"/v1$", "", url.rstrip("/"))
+
+
+def probe(
+    url: str, *, instance: str = "", pid: int | None = None, folder: Path | None = None, started: float | None = None
+) -> RunningEngine:
+    """Asks a server what it is.
+
+    Args:
+        instance: Known for our own engine; for another one it follows from when its process began, if it tells.
+
+    Raises:
+        EngineError: `engine_unreachable` where nobody answers, `engine_failed` where the answer is no model list.
+    """
+    url = base_url(url)
+    try:
+        card = json.loads(_get(url, "/v1/models"))["data"][0]
+        model = str(card["id"])
+    except urllib.error.HTTPError as error:
+        raise EngineError(
+            "engine_failed", f"The server at {url} refuses to list its models (HTTP {error.code}); check the address."
+        ) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise EngineError(
+            "engine_unreachable",
+            f"No engine answers at {url} ({_reason(error)}); check the address, or start it there.",
+        ) from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise EngineError(
+            "engine_failed", f"What answers at {url} is no OpenAI-compatible server (no model list); check the address."
+        ) from error
+    metrics = _try(url, "/metrics")
+    cache = _labels(metrics, "vllm:cache_config_info")
+    return RunningEngine(
+        url=url,
+        model=model,
+        instance=instance or _instance_of(url, metrics),
+        max_model_len=int(card.get("max_model_len") or _UNKNOWN_MAX_MODEL_LEN),
+        version=_version(url),
+        block_size=_number(cache.get("block_size")),
+        num_blocks=_number(cache.get("num_gpu_blocks")),
+        pid=pid,
+        folder=folder,
+        started=started,
+    )
+
+
+def probe_elsewhere(settings: EngineSettings) -> RunningEngine:
+    """The engine at `settings.url`. Raises EngineError as `probe`."""
+    assert settings.url is not None
+    return probe(settings.url)
+
+
+def _instance_of(url: str, metrics: str) -> str:
+    began = re.search(r"^process_start_time_seconds(?:\{.*\})? (\S+)$", metrics, re.MULTILINE)
+    return hashlib.sha256(f"{url} {began.group(1) if began else ''}".encode()).hexdigest()[:16]
+
+
+def _labels(metrics: str, name: str) -> dict[str, str]:
+    line = re.search(rf"^{re.escape(name)}\{{(.*)\}}", metrics, re.MULTILINE)
+    return dict(re.findall(r'(\w+)="([^"]*)"', line.group(1))) if line else {}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _version(url: str) -> str:
+    try:
+        answer: Any = json.loads(_try(url, "/version"))
+        return str(answer["version"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
+def _try(url: str, route: str) -> str:
+    try:
+        return _get(url, route)
+    except (OSError, http.client.HTTPException):
+        return ""
+
+
+def _get(url: str, route: str, timeout_s: float = _TIMEOUT_S) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise EngineError("engine_unreachable", f"{url} is no address of an engine; write http://HOST:PORT.")
+    with urllib.request.urlopen(url + route, timeout=timeout_s) as answer:
+        return str(answer.read().decode("utf-8", "replace"))
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", error)
+    return getattr(reason, "strerror", None) or str(reason) or type(error).__name__
