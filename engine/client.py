@@ -1,4 +1,4 @@
-"""Decides how a prompt travels to a server: token ids to `/v1/completions`, words back as they come, a receipt at the end.
+"""Decides how a prompt travels to a server: token ids to `/v1/completions`, words back as they come, a receipt last.
 
 The server is ours, any vLLM, or any OpenAI-compatible server that takes token ids. One that refuses vLLM's fields is
 asked without them: then nothing is salted, no raw ids come back and the receipt says "not reported".

@@ -1,4 +1,4 @@
-"""Decides what a person reads where a server refuses, fails or is gone: one sentence for each of the client's errors."""
+"""Decides what a person reads where a server refuses, fails or is gone: one sentence for each of its errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ async def translated(url: str) -> AsyncIterator[None]:
         raise _of_status(error.status_code, _message(error), url) from error
     except openai.APIError as error:  # an error inside a stream that had begun well
         raise EngineError(
-            "engine_failed", f"The engine at {url} failed in the middle of the answer: {_message(error)}; ask once more."
+            "engine_failed",
+            f"The engine at {url} failed in the middle of the answer: {_message(error)}; ask once more.",
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith(("httpx", "httpcore", "anyio")):
