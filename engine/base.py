@@ -1,4 +1,4 @@
-"""Decides the words that every engine speaks: what goes in (prefix and tail ids), what comes out (words, then a receipt).
+"""Decides the words every engine speaks: what goes in (prefix and tail ids), what comes out (words, then a receipt).
 
 Nothing here knows of files, pages or HTTP. `client` speaks it to a real vLLM server, `fake` to vLLM's block rules.
 """
