@@ -1,6 +1,6 @@
-"""Decides the words every engine speaks: what goes in (prefix and tail ids), what comes out (words, then a receipt).
+"""Decides the words that every engine speaks: what goes in (prefix and tail ids), what comes out (words, then a receipt).
 
-Nothing here knows of files, pages or HTTP. `client` speaks it to a real vLLM server, `fake` to vLLM's block rules.
+Nothing here knows of files, pages or HTTP. `client` speaks it to a real vLLM server, `fake` to vLLM's block rules alone.
 """
 
 from __future__ import annotations
