@@ -26,8 +26,8 @@ _STOPWORDS_TEXT = (
 _STOPWORDS = frozenset(_STOPWORDS_TEXT.split())
 # Pairs that only make a clause a question.
 _QUESTION_PAIRS_TEXT = (
-    "什么 哪个 哪些 哪里 哪种 如何 怎么 怎样 多少 为何 是否 可以 应该 需要 请问 我们 你们 他们 这个 那个 一个 是什 么是 的是 是在 有哪 是哪 的哪 から です ます した して "
-    "いる ある こと どの なに 何で は何 "
+    "什么 哪个 哪些 哪里 哪种 如何 怎么 怎样 多少 为何 是否 可以 应该 需要 请问 我们 你们 他们 这个 那个 一个 是什 么是 的是 是在 有哪 是哪 的哪 "
+    "から です ます した して いる ある こと どの なに 何で は何 "
 )
 _QUESTION_PAIRS = frozenset(_QUESTION_PAIRS_TEXT.split())
 
