@@ -36,10 +36,14 @@ async def translated(url: str) -> AsyncIterator[None]:
     except Exception as error:
         if not type(error).__module__.startswith(("httpx", "httpcore", "anyio")):
             raise
-        raise EngineError(
-            "engine_unreachable",
-            f"The connection to the engine at {url} broke in the middle of the answer; ask once more.",
-        ) from error
+        raise broken_off(url) from error
+
+
+def broken_off(url: str) -> EngineError:
+    """An answer that has no end."""
+    return EngineError(
+        "engine_unreachable", f"The connection to the engine at {url} broke in the middle of the answer; ask once more."
+    )
 
 
 def _of_status(status: int, message: str, url: str) -> EngineError:
