@@ -93,7 +93,8 @@ class Reader:
         assert planned.document is not None
         document = self.corpus.read_document(planned.document.id)
         paragraphs = self.corpus.paragraphs(document.id)
-        ids, read = [], []
+        ids: list[tuple[int, ...]] = []
+        read: list[Paragraph] = []
         for section in planned.sections:
             held = paragraphs[section.first_paragraph - 1 : section.last_paragraph]
             shown = tuple(
