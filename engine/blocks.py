@@ -184,11 +184,13 @@ class BlockCache:
     def ask(self, prompt_ids: Sequence[int], output_ids: Sequence[int], salt: str | None = None) -> int:
         """A whole request that runs alone: prompt, answer, end. Returns the number of cached prompt tokens."""
         run = self.begin(prompt_ids, salt)
-        self.compute(run)
-        for token in output_ids[:-1]:
-            run.token_ids.append(token)
+        try:
             self.compute(run)
-        self.free(run)
+            for token in output_ids[:-1]:
+                run.token_ids.append(token)
+                self.compute(run)
+        finally:
+            self.free(run)
         return run.num_cached
 
     def count_cached(self, token_ids: Sequence[int], salt: str | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Decides how a prompt travels to a server: token ids to `/v1/completions`, words back as they come, a receipt at the end.
+"""Decides how a prompt travels to a server: token ids to `/v1/completions`, words back as they come, a receipt last.
 
 The server is ours, any vLLM, or any OpenAI-compatible server that takes token ids. One that refuses vLLM's fields is
 asked without them: then nothing is salted, no raw ids come back and the receipt says "not reported".
@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.base import Delta, EngineError, Finish, FinishReason, Prefix, Prompt, Receipt, Sampling
-from engine.errors import translated
+from engine.errors import broken_off, translated
 from engine.ledger import Ledger
 from engine.server import RunningEngine
 
@@ -103,7 +103,7 @@ class Client:
         text = ""
         cached_tokens: int | None = None
         num_prompt_tokens, num_output_tokens = prompt.num_tokens, None
-        reason: FinishReason = "abort"
+        reason: FinishReason | None = None
         try:
             async with translated(self.running.url), self._open(prompt, sampling, room) as chunks:
                 async for chunk in chunks:
@@ -130,6 +130,8 @@ class Client:
                 first_token_ms=first_token_ms,
                 block_size=self.running.block_size,
             )
+        if reason is None:
+            raise broken_off(self.running.url)
         if not token_ids and text and self._encode is not None:
             token_ids = list(self._encode(text))
         receipt = Receipt(

@@ -1,4 +1,4 @@
-"""Decides what a person reads where a server refuses, fails or is gone: one sentence for each of the client's errors."""
+"""Decides what a person reads where a server refuses, fails or is gone: one sentence for each of its errors."""
 
 from __future__ import annotations
 
@@ -30,15 +30,20 @@ async def translated(url: str) -> AsyncIterator[None]:
         raise _of_status(error.status_code, _message(error), url) from error
     except openai.APIError as error:  # an error inside a stream that had begun well
         raise EngineError(
-            "engine_failed", f"The engine at {url} failed in the middle of the answer: {_message(error)}; ask once more."
+            "engine_failed",
+            f"The engine at {url} failed in the middle of the answer: {_message(error)}; ask once more.",
         ) from error
     except Exception as error:
         if not type(error).__module__.startswith(("httpx", "httpcore", "anyio")):
             raise
-        raise EngineError(
-            "engine_unreachable",
-            f"The connection to the engine at {url} broke in the middle of the answer; ask once more.",
-        ) from error
+        raise broken_off(url) from error
+
+
+def broken_off(url: str) -> EngineError:
+    """An answer that has no end."""
+    return EngineError(
+        "engine_unreachable", f"The connection to the engine at {url} broke in the middle of the answer; ask once more."
+    )
 
 
 def _of_status(status: int, message: str, url: str) -> EngineError:

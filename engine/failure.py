@@ -84,7 +84,7 @@ def explain(log: str, *, log_file: Path, folder: Path, port: int) -> EngineError
             f"or give the cache less memory (kv_cache_gib). The engine's log is {log_file}.",
         )
     telling = telling_line(log)
-    said = f" It said: {telling}" if telling else ""
+    said = f" It said: {telling.rstrip('.')}." if telling else ""
     return EngineError("engine_died", f"The engine ended while starting.{said} Its log is {log_file}.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +39,7 @@ class Lease:
         self._keep_alive_s = keep_alive_s
 
     def close(self, linger_s: float | None = None) -> None:
-        """Gives the lease back. The last one ends the engine, at once or, with `linger_s`, after so many idle seconds."""
+        """Gives the lease back; after the last one the engine ends, at once or after `linger_s` idle seconds."""
         if self._line is None:
             return
         line, self._line = self._line, None
@@ -77,6 +77,8 @@ class EngineStatus:
 
 def connect(settings: EngineSettings, report: Report | None = None, *, program: Sequence[str] = _PROGRAM) -> Lease:
     """Takes a lease on the engine that runs, or starts one and waits until it is ready.
+
+    A running engine fits if its model is the one asked for; other settings take effect at the next start.
 
     Args:
         report: Gets a few words about once a second while the engine starts.
@@ -119,47 +121,53 @@ def status(settings: EngineSettings) -> EngineStatus | None:
         except EngineError:
             return None
         return EngineStatus(engine, "", engine.model, None, None, None)
-    with _attached(settings.state_dir) as attached:
-        if attached is None:
-            return None
-        line, record = attached
+    attached = _attach(settings.state_dir)
+    if attached is None:
+        return None
+    line, record = attached
+    log_file = log_path(settings.state_dir)
+    with line, contextlib.suppress(OSError, EngineError):  # it may end while it is asked
         ready = _probe(record) if is_ready(record.url) else None
-        log_file = log_path(settings.state_dir)
         words = "" if ready else stage(read_log(log_file))
         return EngineStatus(ready, words, record.model, record.pid, int(line.ask("leases")), log_file)
+    return None
 
 
 def stop(settings: EngineSettings) -> bool:
-    """Ends the engine whoever uses it, and waits until it is gone; False where none runs (one elsewhere is left alone)."""
+    """Ends the engine whoever uses it and waits until it is gone; False where none runs here."""
     if settings.url is not None:
         return False
-    with _attached(settings.state_dir) as attached:
-        if attached is None:
-            return False
-        line, record = attached
-        _end(line, record.pid)
-        return True
+    attached = _attach(settings.state_dir)
+    if attached is None:
+        return False
+    _end(*attached)
+    return True
 
 
 def _join(settings: EngineSettings) -> tuple[Line, Record] | None:
     """A lease on the engine that runs or starts now. One with another model that nobody uses makes room."""
-    with contextlib.ExitStack() as stack:
-        attached = stack.enter_context(_attached(settings.state_dir))
-        if attached is None:
-            return None
-        line, record = attached
-        if not _fits(settings, record):
-            if int(line.ask("leases")):
-                raise EngineError(
-                    "other_model",
-                    f"An engine with the model {record.model} is in use (process {record.pid}); end what uses it, "
-                    f"run `readonce engine --stop`, or ask for that model.",
-                )
-            _end(line, record.pid)
-            return None
-        line.ask("lease")
-        stack.pop_all()
-        return line, record
+    attached = _attach(settings.state_dir)
+    if attached is None:
+        return None
+    line, record = attached
+    try:
+        if _fits(settings, record):
+            line.ask("lease")
+            return line, record
+        num_leases = int(line.ask("leases"))
+    except OSError:  # it ended just now
+        line.close()
+        wait_for_end(record.pid)
+        return None
+    if num_leases:
+        line.close()
+        raise EngineError(
+            "other_model",
+            f"An engine with the model {record.model} is in use (process {record.pid}); end what uses it, "
+            f"or ask for that model.",
+        )
+    _end(line, record)
+    return None
 
 
 def _wait_until_ready(settings: EngineSettings, line: Line, record: Record, report: Report) -> RunningEngine:
@@ -182,24 +190,22 @@ def _wait_until_ready(settings: EngineSettings, line: Line, record: Record, repo
         time.sleep(_POLL_S)
 
 
-@contextlib.contextmanager
-def _attached(state_dir: Path) -> Iterator[tuple[Line, Record] | None]:
-    """A connection to the engine's keeper, no lease yet; None where no engine runs."""
+def _attach(state_dir: Path) -> tuple[Line, Record] | None:
+    """A connection to the engine's keeper, no lease yet; None where no engine runs.
+
+    A stale record is passed over: the next start replaces it, under the lock.
+    """
     record = read_record(state_dir)
     if record is None:
-        yield None
-        return
+        return None
     try:
         line = Line(state_dir)
     except (OSError, ValueError, LookupError):
-        line = None
-    if line is None or line.instance != record.instance:
-        if line is not None:
-            line.close()
-        yield None  # a stale record; the next start replaces it, under the lock
-        return
-    with line:
-        yield line, record
+        return None
+    if line.instance != record.instance:
+        line.close()
+        return None
+    return line, record
 
 
 def _fits(settings: EngineSettings, record: Record) -> bool:
@@ -225,8 +231,7 @@ def _probe(record: Record) -> RunningEngine:
     )
 
 
-def _end(line: Line, pid: int) -> None:
-    with contextlib.suppress(OSError):
+def _end(line: Line, record: Record) -> None:
+    with line, contextlib.suppress(OSError):
         line.ask("stop")
-    line.close()
-    wait_for_end(pid)
+    wait_for_end(record.pid)

@@ -1,4 +1,4 @@
-"""Decides what is written down about a started engine, so that the next command finds it: `engine.json`, and its lock."""
+"""Decides what is written down about a started engine, so that the next command finds it: `engine.json`, its lock."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class EngineSettings:
         url: An engine elsewhere (`http://host:port`, with or without `/v1`); nothing is then started.
         device: `auto` takes the GPU if there is one and vLLM was built for it.
         port: None takes any free one.
-        kv_cache_gib: Memory for cached keys and values; None: 2 on a CPU, on a GPU what `gpu_memory_utilization` leaves.
+        kv_cache_gib: Memory for keys and values; None: 2 on a CPU, on a GPU what `gpu_memory_utilization` leaves.
         max_model_len: Tokens of prompt and answer; None: 8192 on a CPU, what fits on a GPU.
         block_size: Tokens in a block; None: 32 on a CPU, 64 on a GPU.
         num_gpu_blocks_override, dev_mode: For tests: a pool of so many blocks; the route that empties the cache.

@@ -98,7 +98,7 @@ class TransformerEmbedder:
 
     def __init__(self, name: str, source: str, *, packaged: bool) -> None:
         self.name = name
-        self.evidence_floor = 0.45 if name == "minilm" else 0.80 if "e5" in name.lower() else 0.50
+        self.evidence_floor = 0.33 if name == "minilm" else 0.80 if "e5" in name.lower() else 0.50
         self._model, self._tokenizer = _loaded(name, source, packaged)
         self._lock = threading.Lock()
         # E5 models were trained with a word before each text and are much worse without it.

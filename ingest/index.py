@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,10 @@ class VectorIndex:
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
+
+    def held(self, ids: Iterable[int]) -> list[int]:
+        """Which of `ids` are there."""
+        return [int(id_) for id_ in np.intersect1d(np.fromiter(ids, dtype=np.int64), self.ids)]
 
     def vector(self, id_: int) -> Vectors:
         """The vector of an id that is there, shape (dimension,)."""

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -96,9 +96,10 @@ def _started(path: Path, name: str, settings: IngestSettings) -> subprocess.Pope
 def _awaited(
     child: subprocess.Popen[bytes], name: str, settings: IngestSettings, progress: Progress | None
 ) -> Document:
+    lines = _lines(child)
     deadline = time.monotonic() + settings.max_seconds
     patience = _START_SECONDS
-    for message in _messages(child, lambda: min(patience, deadline - time.monotonic()), name):
+    while (message := _next(lines, min(patience, deadline - time.monotonic()), name)) is not None:
         match message:
             case {"page": int(done), "of": int(total)}:
                 patience = settings.max_stall_seconds
@@ -116,28 +117,33 @@ def _awaited(
     )
 
 
-def _messages(child: subprocess.Popen[bytes], patience: Callable[[], float], name: str) -> Iterator[dict[str, Any]]:
-    """Yields the child's messages until its pipe closes; raises `timed_out` where the next does not come in time."""
+def _lines(child: subprocess.Popen[bytes]) -> queue.SimpleQueue[bytes | None]:
+    """The child's output line by line as it comes, None at its end; read in a thread, so that waiting can end."""
     assert child.stdout is not None
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     threading.Thread(target=_pump, args=(child.stdout, lines), daemon=True).start()
-    while True:
-        try:
-            line = lines.get(timeout=max(0.0, patience()))
-        except queue.Empty:
-            raise IngestError(
-                "timed_out",
-                f"{name} took too long to read and was stopped: it is damaged or built to exhaust a reader; print it to "
-                "a new PDF, or raise max_seconds.",
-            ) from None
-        if line is None:
-            return
-        message = json.loads(line)
-        if isinstance(message, dict):
-            yield message
+    return lines
 
 
 def _pump(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
     for line in pipe:
-        lines.put(line if line.endswith(b"\n") else b"{}")
+        # A crash may cut the last line short.
+        if line.endswith(b"\n"):
+            lines.put(line)
     lines.put(None)
+
+
+def _next(lines: queue.SimpleQueue[bytes | None], seconds: float, name: str) -> dict[str, Any] | None:
+    try:
+        line = lines.get(timeout=max(0.0, seconds))
+    except queue.Empty:
+        raise IngestError(
+            "timed_out",
+            f"{name} took too long to read and was stopped: it is damaged or built to exhaust a reader; print it to a "
+            "new PDF, or raise max_seconds.",
+        ) from None
+    if line is None:
+        return None
+    message = json.loads(line)
+    assert isinstance(message, dict)
+    return message

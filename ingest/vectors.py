@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,15 +30,24 @@ class NearestPassages:
         self._lock = threading.Lock()
 
     def search(
-        self, connection: sqlite3.Connection, identity: EmbedderIdentity, vector: Vectors, k: int, allowed: Ids | None
-    ) -> list[tuple[int, float]]:
-        """(passage id, cosine), nearest first. `connection` is in a transaction, whose state is what is searched.
+        self,
+        connection: sqlite3.Connection,
+        identity: EmbedderIdentity,
+        vector: Vectors,
+        k: int,
+        allowed: Ids | None,
+        also: Iterable[int] = (),
+    ) -> dict[int, float]:
+        """Cosine by passage id: of the `k` nearest, nearest first, and of `also`.
 
-        Another thread may have searched a later state already: ids that `connection` does not see may be among the
-        results, and the caller leaves them out.
+        `connection` is in a transaction, whose state is what is searched. Another thread may have searched a later
+        state already: ids that `connection` does not see may be among the results, and the caller leaves them out.
         """
         with self._lock:
-            return self._following(connection, identity).search(vector, k, allowed)
+            index = self._following(connection, identity)
+            found = dict(index.search(vector, k, allowed))
+            held = index.held(id_ for id_ in also if id_ not in found)
+            return found | {id_: float(index.vector(id_) @ vector) for id_ in held}
 
     def _following(self, connection: sqlite3.Connection, identity: EmbedderIdentity) -> VectorIndex:
         wanted = IndexState(base_id(connection), generation(connection), identity.name, identity.dimension)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +107,14 @@ def test_the_demo_questions_are_answered_within_three_neighbouring_sheets() -> N
     answers = {
         "What are the opening hours of the fuel berth?": "open every day from 07:30 to 16:00",
         "How much can the large crane lift?": "lifts up to 12 tonnes",
-        "Where does used engine oil go?": "Used engine oil goes into the black tank next to the crane shed",
+        "How much does a lift with Goliath cost?": "Goliath costs 480 crowns for each lift",
     }
     demo = SAMPLES["demo"]
     assert demo["questions"] == list(answers)
     pages = pages_of(demo["file"])
-    found = {question: [sheet for sheet, text in enumerate(pages, 1) if answers[question] in text] for question in answers}
+    found = {
+        question: [sheet for sheet, text in enumerate(pages, 1) if answers[question] in text] for question in answers
+    }
     assert found == {question: [sheet] for question, (sheet,) in zip(answers, found.values(), strict=True)}
     sheets = [sheet for (sheet,) in found.values()]
     assert max(sheets) - min(sheets) < 3
@@ -183,7 +186,7 @@ def is_printed(text: str, pages: tuple[str, ...]) -> bool:
     """Whether a piece of text stands on one sheet, or ends one sheet and goes on at the head of the next."""
     if any(text in page for page in pages):
         return True
-    for this, following in zip(pages, pages[1:], strict=False):
+    for this, following in pairwise(pages):
         for cut in range(len(text) - 1, 0, -1):
             if text[:cut].strip() in this and text[cut:].strip() in following:
                 return True
@@ -192,7 +195,10 @@ def is_printed(text: str, pages: tuple[str, ...]) -> bool:
 
 def test_the_samples_are_as_long_as_they_are_meant_to_be() -> None:
     """The handbook needs several sections, the guide fits one; the repository stays small."""
-    words = {file: sum(len(page.split()) for page in pages_of(file)) for file in ("harbour-handbook.pdf", "observatory-guide.md")}
+    words = {
+        file: sum(len(page.split()) for page in pages_of(file))
+        for file in ("harbour-handbook.pdf", "observatory-guide.md")
+    }
     sheets = {file: len(pages_of(file)) for file in PDFS}
     assert sheets == {"harbour-handbook.pdf": 16, "tea-garden-zh.pdf": 7}
     assert 6_000 <= words["harbour-handbook.pdf"] <= 8_000
@@ -207,15 +213,12 @@ def test_the_samples_are_as_long_as_they_are_meant_to_be() -> None:
 @pytest.mark.parametrize("file", PDFS)
 def test_every_font_is_embedded_as_a_subset(file: str) -> None:
     """The booklets look the same on a machine without the fonts, and carry only the letters that they use."""
-    fonts = {
-        str(font.get_object()["/BaseFont"]): font.get_object()["/DescendantFonts"][0].get_object()["/FontDescriptor"]
-        for page in pypdf.PdfReader(DATA / file).pages
-        for font in page["/Resources"]["/Font"].values()
-    }
+    pages: list[Any] = list(pypdf.PdfReader(DATA / file).pages)
+    fonts = [font.get_object() for page in pages for font in page["/Resources"]["/Font"].values()]
     assert fonts
-    for name, descriptor in fonts.items():
-        assert re.match(r"/[A-Z]{6}\+Noto(Serif|Sans)CJK", name)
-        assert {"/FontFile3", "/FontFile2"} & descriptor.get_object().keys()
+    for font in fonts:
+        assert re.match(r"/[A-Z]{6}\+Noto(Serif|Sans)CJK", font["/BaseFont"])
+        assert "/FontFile3" in font["/DescendantFonts"][0].get_object()["/FontDescriptor"].get_object()
 
 
 @pytest.mark.skipif(

@@ -10,10 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # helpers beside the tests, importable under any pytest import mode
 
-from tiny import write_tiny_tokenizer
-
 from engine.prompt import Layout
 from engine.tokenizer import Tokenizer
+from tiny import write_tiny_tokenizer
 
 
 @pytest.fixture(scope="session", params=["gpt2", "qwen"])

@@ -13,9 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import write_tiny_tokenizer
-
 from engine.prompt import TEMPLATE_VERSION
+from tiny import write_tiny_tokenizer
 
 GOLDEN = {
     ("1", "gpt2"): [
