@@ -18,7 +18,7 @@ from app.answer import Answer, Event, Words
 from app.cite import cite
 from app.conversation import Conversation, Turn
 from app.plan import Plan, plan
-from app.problem import Problem
+from app.question import checked
 from app.reader import Read, Reader
 from app.salt import salt_of
 from app.settings import Settings
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ingest.store import StoredDocument
 
 DEFAULT_KB = "default"
-QUESTION_CHARS = 8_000
 
 Report = Callable[[str], None]
 """Takes one sentence about what is going on ("Loading the model ...")."""
@@ -118,7 +117,7 @@ class Assistant:
         Raises:
             Problem, EngineError, IngestError: One sentence each.
         """
-        question = _checked(question)
+        question = checked(question)
         planned = await asyncio.to_thread(self._plan, question, kb, doc_id, conversation)
         if not planned.sections:
             said = nothing_relevant(planned.num_documents, language_of(question))
@@ -204,20 +203,6 @@ class Assistant:
 def _stream(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
     """Every engine's stream can be closed before its end, though the protocol promises no more than iteration."""
     return cast("AsyncGenerator[Delta | Finish, None]", engine.generate(prompt, sampling))
-
-
-def _checked(question: str) -> str:
-    question = question.replace("\0", "").strip()
-    if not question:
-        raise Problem("empty_question", "The question is empty; write what you want to know.", usage=True)
-    if len(question) > QUESTION_CHARS:
-        raise Problem(
-            "question_too_long",
-            f"The question has {len(question):,} characters; at most {QUESTION_CHARS:,} are taken. Add long text as a"
-            " document instead.",
-            usage=True,
-        )
-    return question
 
 
 def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:

@@ -145,4 +145,5 @@ class Reader:
 
 
 def _title(document: str, section: str) -> str:
-    return document if not section or section == document else f"{document}: {section}"
+    """The section's title begins with the document's where its first heading is that title."""
+    return section if section.startswith(document) else f"{document}: {section}" if section else document
