@@ -1,4 +1,4 @@
-"""Decides what a question is by its words alone: one that can be put, about the whole, leaning on what was said before."""
+"""Decides what a question is by its words: one that can be put, one about the whole, one that leans on what was said.
 
 from __future__ import annotations
 

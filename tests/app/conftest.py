@@ -115,7 +115,9 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 def long_text(chapters: int) -> str:
     """A manual of some 500 tokens a chapter; each chapter has one fact of its own, about a numbered pump."""
-    filler = "The bearings are greased every month and the filter is rinsed with clean water before the pump is run. " * 18
+    filler = (
+        "The bearings are greased every month and the filter is rinsed with clean water before the pump is run. " * 18
+    )
     parts = ["# Pump manual"]
     for number in range(1, chapters + 1):
         fact = f"Pump {NAMES[number - 1]} runs at {number * 137} revolutions and is painted {COLOURS[number % 5]}."
