@@ -1,4 +1,4 @@
-"""Decides what a question is by its words: one that can be put, one about the whole, one that leans on what was said.
+"""Decides what a question is by its words: one that can be put, one about the whole, one that leans on what was said."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from app.problem import Problem
 from app.terms import terms
 
 MOST_CHARS = 8_000
-# Measured on seven documents: the right section for 11 of 13 follow-ups (3 by their own words alone), and for 100 of 109
-# other questions that had one before them (99 by their own words alone). With 12 terms it is 99.
+# Measured on seven documents: the right section for 11 of 13 follow-ups (3 by their own words alone), for 100 of 109
+# other questions that had one before them (99 by their own words alone); with 12 terms it is 99.
 LEANING_TERMS = 5
 
 _POINTING = re.compile(
