@@ -12,18 +12,18 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from app.answer import Answer, Event, Words
 from app.cite import cite
 from app.conversation import Conversation, Turn
 from app.plan import Plan, plan
-from app.problem import Problem
+from app.question import checked
 from app.reader import Read, Reader
 from app.salt import salt_of
 from app.settings import Settings
 from app.words import language_of, not_in_reading, nothing_relevant, unsupported
-from engine.base import Engine, Finish, Receipt, Sampling
+from engine.base import Delta, Engine, Finish, Prompt, Receipt, Sampling
 
 if TYPE_CHECKING:
     from app.power import EngineStatus, Power
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ingest.store import StoredDocument
 
 DEFAULT_KB = "default"
-QUESTION_CHARS = 8_000
 
 Report = Callable[[str], None]
 """Takes one sentence about what is going on ("Loading the model ...")."""
@@ -118,7 +117,7 @@ class Assistant:
         Raises:
             Problem, EngineError, IngestError: One sentence each.
         """
-        question = _checked(question)
+        question = checked(question)
         planned = await asyncio.to_thread(self._plan, question, kb, doc_id, conversation)
         if not planned.sections:
             said = nothing_relevant(planned.num_documents, language_of(question))
@@ -128,18 +127,20 @@ class Assistant:
         read = await asyncio.to_thread(reader.read, planned, kb, apart)
         prompt, history = await asyncio.to_thread(reader.ask, read, question, conversation)
         yield read.reading
-        text, ids, finish = "", (), None
+        text, ids, finish = "", list[int](), None
         try:
-            async with aclosing(reader.engine.generate(prompt, self._sampling())) as stream:
+            async with aclosing(_stream(reader.engine, prompt, self._sampling())) as stream:
                 async for piece in stream:
                     if isinstance(piece, Finish):
                         finish = piece
                         break
-                    text, ids = text + piece.text, ids + piece.token_ids
+                    text += piece.text
+                    ids += piece.token_ids
                     yield Words(piece.text)
         finally:
-            if conversation is not None and (ids or finish):
-                output = finish.token_ids if finish else ids
+            if conversation is not None and (text or ids or finish):
+                # An engine that reports ids only at its end leaves a stopped answer as words alone.
+                output = finish.token_ids if finish else ids or reader.layout.tokenizer.encode_text(text)
                 closed = reader.layout.history_after(prompt, output)[len(history) :]
                 conversation.add(Turn(question, closed, read.doc_id, read.section_numbers))
         assert finish is not None  # the protocol: Finish comes last, exactly once
@@ -199,23 +200,14 @@ class Assistant:
         return Sampling(max_tokens=self.settings.answer_tokens)
 
 
-def _checked(question: str) -> str:
-    question = question.replace("\0", "").strip()
-    if not question:
-        raise Problem("empty_question", "The question is empty; write what you want to know.", usage=True)
-    if len(question) > QUESTION_CHARS:
-        raise Problem(
-            "question_too_long",
-            f"The question has {len(question):,} characters; at most {QUESTION_CHARS:,} are taken. Add long text as a"
-            " document instead.",
-            usage=True,
-        )
-    return question
+def _stream(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
+    """Every engine's stream can be closed before its end, though the protocol promises no more than iteration."""
+    return cast("AsyncGenerator[Delta | Finish, None]", engine.generate(prompt, sampling))
 
 
 def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
     """The checked answer: an abstention in our words, or the model's words with the citations that hold."""
-    from engine.prompt import is_refusal
+    from engine.refusal import is_refusal
 
     language = language_of(question)
     if is_refusal(text) or not text.strip():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -64,7 +65,7 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # The reader (`head`) has gone; nothing more can be written, not even at exit.
-        sys.stdout = None  # type: ignore[assignment]
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(terminal.FAILED)
     except Exception as error:
         problem = tell(error)

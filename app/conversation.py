@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-SEARCHED_BACK = 2
+from app.question import leans
+
+SEARCHED_BACK = 6
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,13 @@ class Conversation:
         return self.turns[-1] if self.turns else None
 
     def earlier_questions(self) -> tuple[str, ...]:
-        """The latest questions, oldest first: what "and a service?" is searched with."""
-        return tuple(turn.question for turn in self.turns[-SEARCHED_BACK:])
+        """What "and a service?" is searched with, oldest first: back to the last question that stands by itself."""
+        found: list[str] = []
+        for turn in reversed(self.turns[-SEARCHED_BACK:]):
+            found.insert(0, turn.question)
+            if not leans(turn.question):
+                break
+        return tuple(found)
 
     def history_ids(self, at_most: int) -> tuple[int, ...]:
         """The ids of the turns that the model still sees, oldest first; makes room where they exceed `at_most`."""

@@ -7,13 +7,13 @@ never by score.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.problem import Problem
+from app.question import is_general, leans
 from app.terms import rarity, support, terms
 from ingest.document import Section
 
@@ -27,21 +27,14 @@ if TYPE_CHECKING:
 # them by rank alone (12 hits), for 99 with each hit weighed by the share of the question's words in it.
 HITS = 8
 RANK_OFFSET = 1
-# A follow-up's hits with its conversation count more than those without: 9 to 11 of 13 sections right.
+# Where a question leans on its conversation, the hits of both together count more than its own.
 CONVERSATION_WEIGHT = 2.0
 # What a hit weighs that shares no word with the question (one by meaning alone), beside 1 for one with all its words.
 NO_WORDS = 0.1
 # A follow-up leaves the section that was just read only for one that scores more than this many times as much.
-STAY = 2.0
-# What a question about the whole asks with; nobody's text is found by these words.
-_GENERAL = re.compile(
-    r"\b(?:summar\w+|overview|abstract|gist|topics?|subjects?|contents?|main|key|points?|ideas?|title[ds]?|authors?|wrote|"
-    r"written|briefly|short|tell|me|please|file|pdf|page|book|paper|introduc\w*)\b"
-    r"|总结|概括|概述|摘要|简介|介绍|主要|内容|讲了|讲的|说了|关于|标题|作者|主题|一下|请|这份|这篇|本文|文件|文档",
-    re.IGNORECASE,
-)
+STAY = 1.3
 # A second section is read only where it scores at least this share of the best.
-SPLIT = 0.6
+SPLIT = 0.4
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ def plan(
         picked_doc, numbers = _pick(scores, last, max_sections)
     elif last is not None and last.doc_id in chosen:
         picked_doc, numbers = last.doc_id, set(last.sections)
-    elif doc_id is not None and _is_general(question):
+    elif doc_id is not None and is_general(question):
         picked_doc, numbers = doc_id, {corpus.sections(doc_id)[0].number}
     else:
         return Plan(None, (), False, len(chosen))
@@ -105,11 +98,11 @@ def _scores(
 ) -> dict[tuple[str, int], float]:
     """Section -> the sum over its passages of rank weight times the share of the question's words there.
 
-    A follow-up's hits with and without its conversation both count: "and for students?" needs the former, a change of
-    subject the latter.
+    A question that leans on its conversation ("and for students?") is searched together with it; a change of subject is
+    not: the words of the question before would drown it.
     """
     queries = [(question, 1.0)]
-    if conversation is not None and conversation.turns:
+    if conversation is not None and conversation.turns and leans(question):
         queries.append((" ".join([*conversation.earlier_questions(), question]), CONVERSATION_WEIGHT))
     found = [corpus.search(query, kb=kb, doc_ids=doc_ids, k=HITS) for query, _ in queries]
     words = {(hit.doc_id, hit.passage): terms(hit.text) for hits in found for hit in hits}
@@ -142,11 +135,6 @@ def _pick(scores: dict[tuple[str, int], float], last: Turn | None, max_sections:
             return last.doc_id, set(last.sections)
     near = [key for key in ranked if key[0] == best[0] and scores[key] >= SPLIT * scores[best]]
     return best[0], {number for _, number in near[:max_sections]}
-
-
-def _is_general(question: str) -> bool:
-    """Whether the question names nothing that could be searched ("What is this about?"): it is put to the beginning."""
-    return not set(terms(_GENERAL.sub(" ", question)))
 
 
 def _in(kb: str) -> str:

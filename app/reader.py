@@ -93,7 +93,8 @@ class Reader:
         assert planned.document is not None
         document = self.corpus.read_document(planned.document.id)
         paragraphs = self.corpus.paragraphs(document.id)
-        ids, read = [], []
+        ids: list[tuple[int, ...]] = []
+        read: list[Paragraph] = []
         for section in planned.sections:
             held = paragraphs[section.first_paragraph - 1 : section.last_paragraph]
             shown = tuple(
@@ -144,4 +145,5 @@ class Reader:
 
 
 def _title(document: str, section: str) -> str:
-    return document if not section or section == document else f"{document}: {section}"
+    """The section's title begins with the document's where its first heading is that title."""
+    return section if section.startswith(document) else f"{document}: {section}" if section else document

@@ -23,10 +23,11 @@ def test_history_is_all_turns_in_order_while_there_is_room() -> None:
         before = now
 
 
-def test_questions_to_search_with_are_the_latest() -> None:
-    """ "and a service?" needs the question before it, not the first of the day."""
-    conversation = Conversation([turn(number) for number in range(5)])
-    assert conversation.earlier_questions() == ("question 3", "question 4")
+def test_questions_to_search_with_go_back_to_one_that_stands_by_itself() -> None:
+    """ "and a service?" needs the tyre, not the first question of the day."""
+    asked = "When does the shop open?", "What does a new tyre cost?", "And a service?", "Why?"
+    conversation = Conversation([Turn(question, (), "d", (1,)) for question in asked])
+    assert conversation.earlier_questions() == asked[1:]
 
 
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(0, 200))
