@@ -70,7 +70,8 @@ async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
 @cl.on_chat_start
 async def on_chat_start() -> None:
     cl.user_session.set("conversation", Conversation())
-    await page_documents.offer_when_there(host, _language())
+    # Not awaited: as long as this call runs, Chainlit lets nobody ask.
+    page_documents.offer_soon(host, _language())
 
 
 @cl.on_message
