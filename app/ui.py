@@ -39,6 +39,8 @@ except Problem as problem:
     sys.exit(f"readonce: {problem.message}")
 
 config.ui.default_theme = "system"  # Its settings know light and dark alone; its page knows this too.
+if config.features.spontaneous_file_upload is not None:
+    config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
 page_words.put_into_chainlit(Path(config_translation_dir))
 if chainlit_app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
     chainlit_app.add_middleware(
