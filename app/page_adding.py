@@ -3,6 +3,9 @@
 The work goes on when Stop is pressed or the page is left: a file that was dropped is not lost half way.
 """
 
+# mypy: allow-untyped-calls
+# Chainlit's own methods have no types.
+
 from __future__ import annotations
 
 import asyncio
@@ -56,7 +59,10 @@ async def add_on_page(host: Host, files: Sequence[Any], language: Language, *, w
     """
     rows = [Row(clean_name(file.name or ""), say("waiting", language)) for file in files]
     # Chainlit's folder goes with the session: everything is copied before anything is read.
-    uploads = [await _taken(host, file, row, number, language) for number, (file, row) in enumerate(zip(files, rows, strict=True))]
+    uploads = [
+        await _taken(host, file, row, number, language)
+        for number, (file, row) in enumerate(zip(files, rows, strict=True))
+    ]
     adding = uuid.uuid4().hex
     _cards[adding] = rows
     card = cl.CustomElement(name="AddedFiles", props=_props(adding), display="inline")

@@ -1,4 +1,7 @@
-"""Decides how one answer comes onto the page: what is being done, words as they come, then the checked text and its foot."""
+"""Decides how one answer comes onto the page: what is being done, words as they come, then the checked text."""
+
+# mypy: allow-untyped-calls
+# Chainlit's own methods have no types.
 
 from __future__ import annotations
 
@@ -77,15 +80,17 @@ async def answer_on_page(
             await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
         assistant = await host.opened()
         await reply.status(say("looking", language))
-        async with aclosing(assistant.ask(question, doc_id=doc_id, conversation=conversation)) as events:
-            async for event in events:
-                if isinstance(event, Reading):
-                    reading = event
-                    await reply.status(reading_line(reading, language, done=False))
-                elif isinstance(event, Words):
-                    await reply.write(event.text)
-                else:
-                    await _finish(reply, assistant, event, language)
+        asked = assistant.ask(question, doc_id=doc_id, conversation=conversation)
+        with host.asking():
+            async with aclosing(asked) as events:
+                async for event in events:
+                    if isinstance(event, Reading):
+                        reading = event
+                        await reply.status(reading_line(reading, language, done=False))
+                    elif isinstance(event, Words):
+                        await reply.write(event.text)
+                    else:
+                        await _finish(reply, assistant, event, language)
     except asyncio.CancelledError:
         # Swallowed: Chainlit's own task ends here, and what follows in it is only its end.
         await _finish_stopped(reply, reading, language)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import chainlit as cl
 
-from app.page_host import Host, known_samples
+from app.page_host import STARTERS_A_SAMPLE, Host, known_samples
 from app.page_text import plain_title
 from app.page_words import counted, say
 from app.problem import Problem
@@ -29,7 +29,7 @@ def starters(host: Host, language: Language) -> list[str]:
     listed = [sample for sample in known_samples() if not host.samples_settled or sample.path.name in host.sample_ids]
     first = [sample for sample in listed if sample.language.startswith(language)]
     rest = [sample for sample in listed if sample not in first]
-    questions = [starter.question for sample in first for starter in sample.starters[:2]]
+    questions = [starter.question for sample in first for starter in sample.starters[:STARTERS_A_SAMPLE]]
     others = [starter.question for sample in rest for starter in sample.starters[:1]]
     return [*questions[: MOST_STARTERS - min(1, len(others))], *others][:MOST_STARTERS]
 

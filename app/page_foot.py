@@ -1,4 +1,4 @@
-"""Decides what stands under an answer: what was read, and the receipt in words. What was not reported is said to be so."""
+"""Decides what stands under an answer: what was read, and the receipt in words; what is unknown is said to be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from app.words import Language, page_range, receipt_words, seconds
 from engine.base import Receipt
 
 
-def foot_props(receipt: Receipt | None, reading: Reading | None, stopped: str | None, language: Language) -> dict[str, Any]:
+def foot_props(
+    receipt: Receipt | None, reading: Reading | None, stopped: str | None, language: Language
+) -> dict[str, Any]:
     """What AnswerFoot.jsx gets: sentences, and `share` (0 to 1, None where the engine did not report)."""
     return {
         "sources": {},

@@ -1,4 +1,4 @@
-"""Decides what the page lets through, around Chainlit's own server: which origins, how large a body, what a page may load.
+"""Decides what the page lets through, around Chainlit's server: which origins, how large a body, what a page may load.
 
 Chainlit reads an upload to its end before it looks at its size, answers an empty file with an error page, lets any site
 open a socket, and loads two style sheets from elsewhere (behind a firewall the page then waits for them).
@@ -36,7 +36,7 @@ StateOf = Callable[[str], dict[str, str]]
 """Takes an Accept-Language header, gives what /readonce/state answers."""
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """A body that goes on past the limit."""
 
 
@@ -81,7 +81,7 @@ class PageGuard:
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > self.most_bytes:
-                raise TooLarge
+                raise TooLargeError
             return message
 
         async def noted(message: Message) -> None:
@@ -91,7 +91,7 @@ class PageGuard:
 
         try:
             await self.app(scope, counted, noted)
-        except TooLarge:
+        except TooLargeError:
             if not started:
                 await _answer(send, 413, {"detail": self.too_large})
         except Exception:
@@ -106,7 +106,7 @@ def _from_elsewhere(headers: dict[str, str]) -> bool:
     if origin is None:
         return False
     own = {headers.get("host", ""), *(name.strip() for name in headers.get("x-forwarded-host", "").split(","))}
-    return urlsplit(origin).netloc not in own
+    return urlsplit(origin).netloc not in own - {""}
 
 
 def _with_headers(send: Send) -> Send:

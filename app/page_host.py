@@ -1,4 +1,4 @@
-"""Decides what goes on behind the page while nobody asks: open the documents, start the engine, bring the samples, warm.
+"""Decides what goes on behind the page while nobody asks: open the documents, start the engine, bring samples, warm.
 
 One of these per process. The page opens at once and shows `sentence`; a question waits in `wait` until all stands.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Literal
 
 from app.assistant import Assistant
@@ -22,7 +23,11 @@ from app.words import Language
 State = Literal["starting", "ready", "failed"]
 
 LOOK_S = 0.5
+STARTERS_A_SAMPLE = 2
 SAMPLES_ADDED = "samples_added"
+
+# The engine counts the seconds of each of its steps; the page shows those since its own start.
+_ITS_SECONDS = re.compile(r"[\s.…]*\d+ s$")
 
 
 class Host:
@@ -40,6 +45,7 @@ class Host:
         self._engine_says = ""
         self._model = settings.model_name
         self._warming: str | None = None
+        self._asking = 0
         self._work: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
@@ -89,6 +95,15 @@ class Host:
             await asyncio.sleep(0.05)
         return self.assistant
 
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """While a question is in it, nothing is read ahead."""
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self._asking -= 1
+
     async def end(self) -> None:
         """Stops what still runs and lets the engine go."""
         for task in self._work:
@@ -117,7 +132,7 @@ class Host:
 
     def _report(self, sentence: str) -> None:
         """What the engine's start says about its work, from whatever thread."""
-        self._engine_says = " ".join(sentence.split()).rstrip(" .…")
+        self._engine_says = _ITS_SECONDS.sub("", " ".join(sentence.split()).rstrip(" .…"))
 
     async def _bring_samples(self, assistant: Assistant) -> None:
         """Adds the samples to a library that never had any: whoever removes them is rid of them."""
@@ -133,17 +148,31 @@ class Host:
         self.samples_settled = True
 
     async def _warm_samples(self, assistant: Assistant) -> None:
-        """Reads ahead what the starters ask about, so that the first click answers at once."""
+        """Reads ahead what the starters ask about, so that the first click answers at once; people go first."""
         try:
-            for sample in known_samples():
+            for sample, question in _starters_in_turn():
                 doc_id = self.sample_ids.get(sample.path.name)
-                for starter in sample.starters if doc_id else ():
-                    self._warming = sample.title
-                    await assistant.warm(doc_id, question=starter.question)
+                if doc_id is None:
+                    continue
+                self._warming = sample.title
+                while self._asking:
+                    await asyncio.sleep(LOOK_S)
+                await assistant.warm(doc_id, question=question)
         except Exception as error:  # Warming only saves time: the question itself will say what is wrong.
             explain(error, self.settings.home, "en")
         finally:
             self._warming = None
+
+
+def _starters_in_turn() -> list[tuple[Sample, str]]:
+    """Every document's first question, then every document's second."""
+    listed = known_samples()
+    return [
+        (sample, sample.starters[turn].question)
+        for turn in range(STARTERS_A_SAMPLE)
+        for sample in listed
+        if turn < len(sample.starters)
+    ]
 
 
 def known_samples() -> tuple[Sample, ...]:

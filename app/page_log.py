@@ -1,4 +1,4 @@
-"""Decides what becomes of an error that nobody foresaw: its traceback goes to the log, a sentence with its id to the page."""
+"""Decides what becomes of an error that nobody foresaw: a traceback in the log, a sentence with its id on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what a person sees of a source: its name under the answer, the rendered sheet, or the passage of a text file."""
+"""Decides what a person sees of a source: its name under the answer, the rendered sheet, or a text file's passage."""
 
 from __future__ import annotations
 
@@ -65,20 +65,22 @@ def source_props(citation: Citation, place: str, language: Language) -> dict[str
 
 
 def open_source(assistant: Assistant, asked: dict[str, Any], language: Language) -> dict[str, Any]:
-    """What SourcePane.jsx shows for `asked` (doc_id, page, start, end: from the browser, so nothing in it is trusted).
+    """What SourcePane.jsx shows for `asked` (doc_id, page, start, end: from the browser, nothing in it is trusted).
 
-    Blocking. Gives a sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after} or {problem: sentence}.
+    Blocking. A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}.
     """
-    doc_id, page, start, end = (asked.get(key) for key in ("doc_id", "page", "start", "end"))
-    if not isinstance(doc_id, str) or not all(isinstance(number, int) for number in (page, start, end)):
+    try:
+        doc_id = str(asked["doc_id"])
+        page, start, end = (max(0, int(asked[key])) for key in ("page", "start", "end"))
+    except (KeyError, TypeError, ValueError):
         return {"problem": say("source_lost", language)}
     stored = next((document for document in assistant.documents() if document.id == doc_id), None)
     if stored is None:
         return {"problem": say("source_removed", language)}
     document = assistant.corpus.read_document(doc_id)
-    quote = document.text[max(0, start) : max(0, end)]
+    quote = document.text[start:end]
     if document.kind != "pdf":
-        return _passage(document.text, max(0, start), max(0, end))
+        return _passage(document.text, start, end)
     if not 1 <= page <= len(document.pages):
         return {"problem": say("source_lost", language)}
     try:

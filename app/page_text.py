@@ -14,9 +14,9 @@ import unicodedata
 _JOINER = "\u2060"
 _MARK = re.compile(r"\[(\d{1,3})\]")
 
-_IMAGE = re.compile(r"!\[[^\]\n]*\](?:\([^)\n]*\)?|\[[^\]\n]*\])")
-_LINK = re.compile(r"\[([^\]\n]*)\]\(\s*<?[^)\s]*>?(?:\s+[^)]*)?\)?")
-_DEFINITION = re.compile(r"^(\s{0,3}\[[^\]\n]+\]):", re.MULTILINE)
+_INSIDE = r"\(\s*(?:<[^>\n]*>|(?:[^()\s]|\([^()\s]*\))*)(?:\s+[^)\n]*)?\)"
+_IMAGE = re.compile(r"!\[[^\]\n]*\]" + _INSIDE)
+_LINK = re.compile(r"\[([^\]\n]*)\]" + _INSIDE)
 _BARE_ADDRESS = re.compile(r"<?\b(?:(?:https?|ftp|data|javascript)://|www\.)[^\s<>()\[\]]+>?", re.IGNORECASE)
 # `:word` is a directive to Chainlit's Markdown and would vanish.
 _DIRECTIVE = re.compile(r"(?<![\\:/])(:{1,3})(?=[A-Za-z])")
@@ -28,9 +28,10 @@ _INVISIBLE = re.compile("[\u200b\u2060\ufeff]")
 def safe_markdown(text: str, allowed_in: str = "") -> str:
     """`text` without images, links and addresses; an address that stands in `allowed_in` stays, as code."""
     text = _INVISIBLE.sub("", text)
-    text = _DEFINITION.sub(r"\1\\:", text)
     text = _IMAGE.sub("", text)
-    text = _LINK.sub(lambda found: found[1], text)
+    text = _LINK.sub(lambda found: f"[{found[1]}]" if found[1].isdigit() else found[1], text)
+    # What is nested too deep to be found as one, and definitions, without which `![a][b]` is no image.
+    text = text.replace("](", "] (").replace("]:", "]\\:")
     text = _BARE_ADDRESS.sub(lambda found: _address(found[0], allowed_in), text)
     return _DIRECTIVE.sub(r"\\\1", text)
 
@@ -57,7 +58,7 @@ def with_marks(text: str, numbers: set[int]) -> str:
 
 
 def source_name(number: int, title: str, where: str) -> str:
-    """The line below an answer that opens a source: "[1] handbook.pdf · p. 7"; never Markdown, whatever the title is."""
+    """The line below an answer that opens a source: "[1] handbook.pdf · p. 7"; no Markdown, whatever the title is."""
     return f"[{number}] {plain_title(title)} · {where}"
 
 

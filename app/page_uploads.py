@@ -52,7 +52,9 @@ def take(source: Path, name: str, home: Path, most_mib: int, language: Language)
 def clean_name(name: str) -> str:
     """The last part of `name` without control characters, leading dots or what a file system refuses; never empty."""
     last = unicodedata.normalize("NFC", name).replace("\\", "/").rsplit("/", 1)[-1]
-    kept = "".join(character for character in last if unicodedata.category(character)[0] != "C" and character not in '<>:"|?*')
+    kept = "".join(
+        character for character in last if unicodedata.category(character)[0] != "C" and character not in '<>:"|?*'
+    )
     kept = " ".join(kept.split()).lstrip(". ")
     stem, dot, suffix = kept.rpartition(".")
     if not dot:

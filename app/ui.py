@@ -1,4 +1,9 @@
-"""Decides nothing: Chainlit's calls in, the page's parts out. `readonce serve` and `chainlit run app/ui.py` both load this."""
+"""Decides nothing: Chainlit's calls in, the page's parts out. `serve` and `chainlit run app/ui.py` both load this."""
+
+# The project has to be on the path before its own modules are asked for.
+# ruff: noqa: E402
+# mypy: allow-untyped-calls
+# Chainlit's own methods have no types.
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ try:
 except Problem as problem:
     sys.exit(f"readonce: {problem.message}")
 
-config.ui.default_theme = "system"  # type: ignore[assignment]  # Its type knows light and dark; its page, system too.
+config.ui.default_theme = "system"  # Its settings know light and dark alone; its page knows this too.
 page_words.put_into_chainlit(Path(config_translation_dir))
 if chainlit_app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
     chainlit_app.add_middleware(
@@ -76,7 +81,7 @@ async def on_message(message: cl.Message) -> None:
     try:
         if message.elements:
             added = await add_on_page(host, message.elements, language, warm=not question)
-            await _begun(question or message.elements[0].name)
+            await _begun(question or message.elements[0].name or "")
             if added:
                 chosen = added[0] if len(added) == 1 else page_documents.ALL
                 await page_documents.offer(host, language, chosen)
@@ -88,7 +93,7 @@ async def on_message(message: cl.Message) -> None:
 
 
 async def _begun(what: str) -> None:
-    """Chainlit names a chat by its first message and shows Stop only in a chat with a name; files alone give it none."""
+    """Chainlit names a chat by its first message, and shows Stop only in a chat with a name; files give it none."""
     session = cl.context.session
     await cl.context.emitter.emit("first_interaction", {"interaction": what, "thread_id": session.thread_id})
 
@@ -122,7 +127,7 @@ def _language() -> Language:
 
 
 def _conversation() -> Conversation:
-    conversation = cl.user_session.get("conversation")
+    conversation: Conversation | None = cl.user_session.get("conversation")
     if conversation is None:  # A session that Chainlit restored after its server was started again.
         conversation = Conversation()
         cl.user_session.set("conversation", conversation)

@@ -1,11 +1,12 @@
 """Decides how the page is served from any folder: one process, one port, and everything it writes under the home.
 
-    serve   app/ui (Chainlit's calls) -> app/page_host -> app/assistant
+serve   app/ui (Chainlit's calls) -> app/page_host -> app/assistant
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
 import socket
@@ -15,7 +16,7 @@ from pathlib import Path
 from app.problem import Problem
 from app.settings import Settings
 
-# In a checkout the page's files lie at the top, where `chainlit run app/ui.py` looks for them; installed, in app/assets.
+# In a checkout the page's files lie at the top, where `chainlit run` looks for them; installed, in app/assets.
 FOLDERS = Path(__file__).resolve().parent.parent, Path(__file__).resolve().parent / "assets"
 FILES = "chainlit.md", "chainlit_zh-CN.md", "public", ".chainlit/config.toml"
 STOP_S = 3
@@ -59,9 +60,7 @@ def check_port(host: str, port: int) -> None:
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise Problem(
-            "bad_host", f"{host} is no address of this machine; use --host 127.0.0.1, or 0.0.0.0 for all.", usage=True
-        ) from error
+        raise _bad_host(host) from error
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -76,7 +75,12 @@ def _no_port(host: str, port: int, error: OSError) -> Problem:
         return Problem("port_taken", f"Port {port} on {host} is taken by another program; stop it, or run `{free}`.")
     if error.errno == errno.EACCES:
         return Problem("port_taken", f"Port {port} needs more rights; run `readonce serve --port 8756`.")
-    return Problem("bad_host", f"{host} is no address of this machine; use --host 127.0.0.1, or 0.0.0.0 for all.", usage=True)
+    return _bad_host(host)
+
+
+def _bad_host(host: str) -> Problem:
+    said = f"{host} is no address of this machine; use --host 127.0.0.1, or 0.0.0.0 for all of them."
+    return Problem("bad_host", said, usage=True)
 
 
 def _free_port(host: str, taken: int) -> int:
@@ -92,7 +96,7 @@ def _free_port(host: str, taken: int) -> int:
 
 
 def page_root(home: Path, port: int) -> Path:
-    """A fresh copy of the page's files under the home: Chainlit writes beside them, and the installation stays as it is.
+    """A fresh copy of the page's files under the home: Chainlit writes beside them, the installation stays as it is.
 
     Raises:
         Problem: `not_installed` where the page's files are missing.
@@ -121,10 +125,12 @@ def _run(host: str, port: int) -> None:
     from chainlit.config import config, load_module
     from chainlit.server import app
 
+    # Its notes ("translated markdown file not found") are for its developers; errors still come.
+    logging.getLogger("chainlit").setLevel(logging.ERROR)
     config.run.host, config.run.port, config.run.headless = host, port, True
     config.run.module_name = str(Path(__file__).resolve().parent / "ui.py")
     load_module(config.run.module_name)
-    ensure_jwt_secret()
+    ensure_jwt_secret()  # type: ignore[no-untyped-call]  # Chainlit has no types for it.
     server = uvicorn.Server(
         uvicorn.Config(app, host=host, port=port, log_level="error", timeout_graceful_shutdown=STOP_S)
     )

@@ -1,4 +1,4 @@
-"""Decides the path of a file into a base: copy, read, split, embed, store. The base is touched by the last step alone."""
+"""Decides a file's path into a base: copy, read, split, embed, store. Only the last step touches the base."""
 
 from __future__ import annotations
 

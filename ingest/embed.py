@@ -132,8 +132,7 @@ class TransformerEmbedder:
         return vectors
 
     def embed_question(self, text: str) -> Vectors:
-        vectors: Vectors = self._encode([self._question_prefix + text])
-        return vectors[0]
+        return self._encode([self._question_prefix + text]).reshape(self.dimension)
 
     def _encode(self, texts: list[str]) -> Vectors:
         with self._lock:
@@ -152,10 +151,13 @@ def _loaded(name: str, source: str, packaged: bool) -> tuple[Any, Any]:
     try:
         from sentence_transformers import SentenceTransformer
         from tokenizers import Tokenizer
+        from transformers.utils import logging
     except ImportError as error:
         raise IngestError(
             "embedder_missing", f"sentence-transformers can't be loaded ({error}): run `make env` again."
         ) from error
+    # Its own progress bar would be drawn over ours.
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # ships without types
     try:
         model = SentenceTransformer(source, device="cpu", trust_remote_code=False, local_files_only=packaged)
     except (OSError, ValueError) as error:

@@ -162,7 +162,7 @@ def _boxes(page: Any, quote: str) -> list[Box]:
         x0, y0, x1, y1 = text_page.get_rect(index)
         across, down = (right - left) or 1.0, (top - bottom) or 1.0
         upright = Box((x0 - left) / across, (top - y1) / down, (x1 - x0) / across, (y1 - y0) / down)
-        boxes.append(_padded(_turn(upright, turned)))
+        boxes.append(_turn(_padded(upright), turned))
     return boxes
 
 

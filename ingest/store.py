@@ -1,4 +1,4 @@
-"""Decides what is kept of a document and how it comes and goes: SQLite is the one truth, each change one transaction."""
+"""Decides what is kept of a document and how it comes and goes: SQLite is the truth, each change one transaction."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Store:
         return True
 
     def remove(self, document_id: str, kb: str | None) -> bool:
-        """Takes a document out of `kb` (None: out of all); without a base left it is erased. False if it was not there."""
+        """Takes a document out of `kb` (None: out of all), erases it if no base is left; False if it was not there."""
         with self._database.writing() as connection:
             removed = connection.execute(
                 "DELETE FROM members WHERE document_id = ? AND (? IS NULL OR kb = ?)", (document_id, kb, kb)

@@ -1,4 +1,4 @@
-"""Decides how a document crosses from the process that read it: as JSON, because a crashed parser is not to be trusted."""
+"""Decides how a document leaves the process that read it: as JSON, because a parser of bad files isn't trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page over an engine without a model: what is looked at while the page is drawn, and what the fast browser test drives.
+"""The page over an engine without a model, to look at while the page is drawn: it says so in its state line.
 
 usage: READONCE_HOME=... python -m tests.browser.page_on_fake PORT MODEL_FOLDER
 """
@@ -27,8 +27,7 @@ class FakePower:
     lingers_s = 0.0
 
     def __init__(self, model_folder: Path) -> None:
-        self.model_folder = model_folder
-        tokenizer = Tokenizer(model_folder)
+        self.tokenizer = tokenizer = Tokenizer(model_folder)
         self.engine = FakeEngine(
             tokenizer,
             lambda prompt: _quoting(tokenizer, prompt),
@@ -36,11 +35,11 @@ class FakePower:
             model="fake engine (no model)",
         )
 
-    async def connect(self, report) -> tuple[Engine, Path]:
+    async def connect(self, report) -> tuple[Engine, Tokenizer]:
         for second in range(START_S):
             report(f"Playing the start of an engine ({second + 1} of {START_S})")
             await asyncio.sleep(1)
-        return self.engine, self.model_folder
+        return self.engine, self.tokenizer
 
     async def release(self, linger: bool) -> None:
         await self.engine.close()
@@ -63,7 +62,7 @@ def main(port: int, model_folder: Path) -> None:
     settings = Settings.load()
 
     def opened(cls: type[Assistant], chosen: Settings) -> Assistant:
-        return cls(chosen, Corpus.open(chosen.home), FakePower(model_folder))  # type: ignore[arg-type]
+        return cls(chosen, Corpus.open(chosen.home, chosen.ingest), FakePower(model_folder))  # type: ignore[arg-type]
 
     Assistant.open = classmethod(opened)  # type: ignore[method-assign, assignment]
     web.serve(settings, "127.0.0.1", port)
