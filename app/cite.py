@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from app.answer import Citation
-from app.sentences import pieces, sentences
 from app.terms import fold, numbers, rarity, support, terms
+from ingest.sentences import sentence_spans, shorter_spans
 
 # Measured on 157 answers of a 0.5B model, see tests/app/test_cite.py for what each threshold lets through.
 MARK_SUPPORT = 0.35
 MATCH_SUPPORT = 0.5
 QUESTION_WEIGHT = 0.35
 MISSING_NUMBER = 0.5
-QUOTE_CHARS = 320
+QUOTE_WEIGHT = 50.0  # English words, or twice as many Chinese characters
 MARKS_PER_SENTENCE = 3
 
 _LIST = r"\d{1,5}(?:\s*(?:[,，、;；–-]|and|和)\s*(?:paragraphs?\s*)?\d{1,5})*"
 MARK = re.compile(
-    rf"\s*(?:\[|【|［)\s*(?:paragraphs?|paras?\.?|¶|§|段落?|第)?\s*\[?({_LIST})\]?\s*段?\s*(?:\]|】|］)", re.IGNORECASE
+    rf"[ \t]*(?:\[|【|［)\s*(?:paragraphs?|paras?\.?|¶|§|段落?|第)?\s*\[?({_LIST})\]?\s*段?\s*(?:\]|】|］)",
+    re.IGNORECASE,
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _TAIL_PUNCTUATION = re.compile(r"[.!?。！？；;:,，]*[\"'”’」』)]*$")
 
 
@@ -97,7 +99,8 @@ def _take_marks(answer: str) -> tuple[str, list[tuple[int, int]]]:
         plain.append(answer[at : match.start()])
         length += match.start() - at
         marks += [(length, number) for number in _numbers(match.group(1))]
-        at = match.end()
+        opens_line = not answer[: match.start()].rpartition("\n")[2].strip()
+        at = match.end() + (len(answer[match.end() :]) - len(answer[match.end() :].lstrip(" ")) if opens_line else 0)
     return "".join([*plain, answer[at:]]), marks
 
 
@@ -108,14 +111,24 @@ def _numbers(listed: str) -> list[int]:
     return found
 
 
+def _sentences(answer: str) -> Iterator[tuple[int, int]]:
+    """Spans of the sentences; a line of a list is one too, a block of code is none."""
+    fences = [match.span() for match in _FENCE.finditer(answer)]
+    for line in re.finditer(r"[^\n]+", answer):
+        if not any(start <= line.start() < end for start, end in fences):
+            yield from sentence_spans(answer, line.start(), line.end())
+
+
 def _with_marks(plain: str, marks: list[tuple[int, int]]) -> list[_Sentence]:
-    """Each sentence with the marks inside it or right behind it ("It is 5. [12]")."""
-    spans = sentences(plain)
+    """Each sentence with the marks inside it or right behind it ("It is 5. [12]"), or before it on its line."""
+    spans = list(_sentences(plain))
     held: list[list[int]] = [[] for _ in spans]
     for place, number in marks:
+        opens_line = not plain[:place].rpartition("\n")[2].strip()
         before = [index for index, (start, _) in enumerate(spans) if start < place]
-        if before:
-            held[before[-1]].append(number)
+        after = [index for index, (start, _) in enumerate(spans) if start >= place]
+        for index in after[:1] if opens_line and after else before[-1:]:
+            held[index].append(number)
     return [
         _Sentence(start, end, plain[start:end], tuple(dict.fromkeys(numbers_)))
         for (start, end), numbers_ in zip(spans, held, strict=True)
@@ -156,7 +169,9 @@ def _quote(source: Source, claim: Counter[str], asked: Counter[str], weights: Ma
         held = terms(source.text[span[0] : span[1]])
         return support(claim, held, weights) + QUESTION_WEIGHT * support(asked, held, weights)
 
-    return max(pieces(source.text, QUOTE_CHARS), key=nearness, default=(0, len(source.text)))
+    text = source.text
+    spans = [piece for start, end in sentence_spans(text) for piece in shorter_spans(text, start, end, QUOTE_WEIGHT)]
+    return max(spans, key=nearness, default=(0, len(text)))
 
 
 def _citation(number: int, source: Source, start: int, end: int) -> Citation:

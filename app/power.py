@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import threading
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,12 +69,36 @@ class Power:
         Raises:
             EngineError: One sentence: no weights, port taken, out of memory, not ready in time.
         """
-        connecting = asyncio.ensure_future(asyncio.to_thread(self._connect, report))
+        loop = asyncio.get_running_loop()
+        connected: asyncio.Future[tuple[Engine, Tokenizer]] = loop.create_future()
+        unwanted = threading.Event()
+
+        def settle(result: tuple[Engine, Tokenizer] | None, error: BaseException | None) -> None:
+            if connected.done():
+                return
+            if result is not None:
+                connected.set_result(result)
+            elif error is not None:
+                connected.set_exception(error)
+
+        def work() -> None:
+            result, failure = None, None
+            try:
+                result = self._connect(report)
+            except BaseException as error:  # told to whoever waits
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(settle, result, failure)
+            if unwanted.is_set():
+                self._give_back()
+
+        # A thread that nobody waits for: Ctrl-C ends a command at once, though an engine takes a minute to start.
+        # What the thread holds ends with the process, and the engine with it.
+        threading.Thread(target=work, name="connect", daemon=True).start()
         try:
-            return await asyncio.shield(connecting)
+            return await connected
         except asyncio.CancelledError:
-            # The thread can't be stopped: what it still takes is given back when it has it.
-            connecting.add_done_callback(lambda done: self._give_back())
+            unwanted.set()
             raise
 
     def _connect(self, report: Report) -> tuple[Engine, Tokenizer]:

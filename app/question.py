@@ -1,4 +1,4 @@
-"""Decides what a question is by its words: one that can be put, one about the whole, one that leans on what was said."""
+"""Decides what a question is by its words: one that can be put, one about the whole, one that leans on others."""
 
 from __future__ import annotations
 

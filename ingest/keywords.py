@@ -14,7 +14,7 @@ _PAIRED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0eff\U00
 _RUN = re.compile(rf"[{_PAIRED}]+|[^\W{_PAIRED}]+", re.UNICODE)
 # A word with marks in it: "e.g", "19001-2015", "gb/t", "/etc/passwd", "snake_case" (an underscore is a word character).
 _COMPOUND = re.compile(rf"[^\W{_PAIRED}]+(?:[-./_+:@][^\W{_PAIRED}]+)+")
-_STANDARD = re.compile(r"\b([a-z]{1,5})(?:[/ -]([a-z]{1,2}))?[ -]?(\d[\d.]*)\b")
+_STANDARD = re.compile(r"(?<![a-z0-9])([a-z]{1,5})(?:[/ -]([a-z]{1,2}))?[ -]?(\d[\d.]*)(?![a-z0-9])")
 _STOPWORDS_TEXT = (
     "a about after all also am an and any are as at be because been before being between both but by can "
     "could did do does doing for from had has have having he her here his how i if in into is it its "
@@ -26,8 +26,9 @@ _STOPWORDS_TEXT = (
 _STOPWORDS = frozenset(_STOPWORDS_TEXT.split())
 # Pairs that only make a clause a question.
 _QUESTION_PAIRS_TEXT = (
-    "什么 哪个 哪些 哪里 哪种 如何 怎么 怎样 多少 为何 是否 可以 应该 需要 请问 我们 你们 他们 这个 那个 一个 是什 么是 的是 是在 有哪 是哪 的哪 "
-    "から です ます した して いる ある こと どの なに 何で は何 "
+    "什么 哪个 哪些 哪里 哪种 如何 怎么 怎样 多少 为何 是否 可以 应该 需要 请问 我们 "
+    "你们 他们 这个 那个 一个 是什 么是 的是 是在 有哪 是哪 的哪 から です ます した "
+    "して いる ある こと どの なに 何で は何 "
 )
 _QUESTION_PAIRS = frozenset(_QUESTION_PAIRS_TEXT.split())
 

@@ -6,9 +6,10 @@ enough of the question's words nor is near it in meaning is no evidence and is l
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,7 @@ POOL = 200
 _MOST_WORDS = 64
 # BM25's k1 in SQLite; a word's weight comes near to (k1 + 1) times its rarity, never above.
 _BM25_K1 = 1.2
+_UNSEEN_PASSAGES = 20
 
 
 @dataclass(frozen=True)
@@ -158,24 +160,37 @@ def _allowed(connection: sqlite3.Connection, scope: Scope) -> Ids | None:
 def _by_words(connection: sqlite3.Connection, question: str, scope: Scope, limit: int) -> dict[int, float]:
     """The share of the question's words by passage id, best first."""
     words = [f'"{word}"' for word in question_words(question)[:_MOST_WORDS]]
-    most = _most_weight(connection, words)
-    if not most:
+    if not words:
         return {}
     condition, values = _scoped(scope)
     rows = connection.execute(
-        f"""SELECT p.id, -bm25(keywords) FROM keywords JOIN passages p ON p.id = keywords.rowid
-            WHERE keywords MATCH ? AND {condition} ORDER BY 2 DESC, p.id LIMIT ?""",
+        f"""SELECT p.id FROM keywords JOIN passages p ON p.id = keywords.rowid
+            WHERE keywords MATCH ? AND {condition} ORDER BY bm25(keywords), p.id LIMIT ?""",
         (" OR ".join(words), *values, limit),
     )
-    return {row[0]: min(1.0, row[1] / most) for row in rows}
-
-
-def _most_weight(connection: sqlite3.Connection, words: Sequence[str]) -> float:
-    """The most that BM25 could give to a passage for `words`; words that stand nowhere count as the rarest."""
+    weights = {row[0]: 0.0 for row in rows}
+    candidates = json.dumps(list(weights))
     total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
-    weight = 0.0
+    most = 0.0
     for word in words:
         having = connection.execute("SELECT count(*) FROM keywords WHERE keywords MATCH ?", (word,)).fetchone()[0]
-        # As in SQLite's bm25(): a word in more than half of the passages is worth next to nothing.
-        weight += max(1e-6, math.log((total - having + 0.5) / (having + 0.5))) * (_BM25_K1 + 1)
-    return weight
+        rarity = _rarity(total, having)
+        most += rarity * (_BM25_K1 + 1)
+        for id_, score in connection.execute(
+            """SELECT rowid, -bm25(keywords) FROM keywords
+               WHERE keywords MATCH ? AND rowid IN (SELECT value FROM json_each(?))""",
+            (word, candidates),
+        ):
+            weights[id_] += rarity * score / _sqlite_rarity(total, having)
+    shares = {id_: min(1.0, weight / most) for id_, weight in weights.items()}
+    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _rarity(total: int, having: int) -> float:
+    """BM25's weight of a word, as if the base had some passages more: a base of one document knows no common words."""
+    return math.log(1 + (total - having + _UNSEEN_PASSAGES) / (having + 1))
+
+
+def _sqlite_rarity(total: int, having: int) -> float:
+    """What SQLite's bm25() multiplies with: next to nothing for a word in more than half of the passages."""
+    return max(1e-6, math.log((total - having + 0.5) / (having + 0.5)))

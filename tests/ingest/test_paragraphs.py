@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def test_paragraphs_joined_give_back_every_character(pages, heading_starts):
         page_start = made.page_starts[paragraph.page - 1]
         assert page_start <= paragraph.start < paragraph.end <= page_start + len(pages[paragraph.page - 1])
         assert weight(made.text[paragraph.start : paragraph.end]) <= MOST_WEIGHT + 1
-    for before, after in zip(paragraphs, paragraphs[1:], strict=False):
+    for before, after in pairwise(paragraphs):
         assert before.end <= after.start
 
 

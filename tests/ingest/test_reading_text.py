@@ -54,7 +54,7 @@ def test_text_in_any_common_encoding_reads_right(words, encoding):
 
 
 def test_a_byte_order_mark_is_no_character():
-    assert text_of(codecs.BOM_UTF8 + "words".encode()) == "words"
+    assert text_of(codecs.BOM_UTF8 + b"words") == "words"
     assert text_of(codecs.BOM_UTF16_BE + "words".encode("utf-16-be")) == "words"
 
 
@@ -96,7 +96,9 @@ def test_a_form_feed_opens_a_page():
 
 def test_markdown_headings_are_found_and_code_holds_none():
     """Front matter and fences are no headings, and each heading's place is its mark."""
-    source = "---\ntitle: x\n# y\n---\nlead\n\n# Top #\n\n```sh\n# remark\n```\n\n## Sub  \ntext\n~~~\n## no\n~~~\n###No\n"
+    source = (
+        "---\ntitle: x\n# y\n---\nlead\n\n# Top #\n\n```sh\n# remark\n```\n\n## Sub  \ntext\n~~~\n## no\n~~~\n###No\n"
+    )
     document = read_bytes(source.encode(), "a.md", 100, lambda done, total: None)
     assert document.text == source
     assert [(h.title, h.level) for h in document.headings] == [("Top", 1), ("Sub", 2)]
