@@ -7,7 +7,7 @@ PY := .venv/bin/python
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-env: ## Make or mend .venv (PYTHON= chooses the Python, READONCE_PROFILE=cpu or gpu the build)
+env: ## Make or mend .venv (PYTHON= names the Python, READONCE_DEVICE=cpu or gpu the build)
 	@.ci/env
 
 demo: env ## Read a sample document and ask it three questions

@@ -105,9 +105,7 @@ class _PackBase:
     def places(self) -> list[str]:
         return [place.pack_id for place in self._by_document.values()]
 
-    def take_in(
-        self, documents: list[Row], report: Callable[[str, int, int], None] | None
-    ) -> Iterator[LeftOut]:
+    def take_in(self, documents: list[Row], report: Callable[[str, int, int], None] | None) -> Iterator[LeftOut]:
         for number, document in enumerate(documents, 1):
             try:
                 added = self._corpus.add(self._pack / document["path"], kb=_KB)

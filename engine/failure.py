@@ -36,23 +36,6 @@ def stage(log: str) -> str:
     return next((words for mark, words in _STAGES if mark in log), "starting vLLM")
 
 
-def check_weights(folder: Path) -> None:
-    """Finds out before the start what vLLM would find after half a minute.
-
-    Raises:
-        EngineError: `weights_missing`.
-    """
-    missing = [name for name in ("config.json", "tokenizer.json") if not (folder / name).is_file()]
-    if not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
-        missing.append("*.safetensors")
-    if missing:
-        raise EngineError(
-            "weights_missing",
-            f"The model folder {folder} lacks {', '.join(missing)}; remove the folder and fetch the model again, "
-            "or name another model.",
-        )
-
-
 def explain(log: str, *, log_file: Path, folder: Path, port: int) -> EngineError:
     """The error that a dead engine's log tells of."""
     if _PORT_TAKEN.search(log):

@@ -130,7 +130,9 @@ def _name(name: str) -> str:
     number, _, rest = rest.partition(".")
     part, _, kind = rest.rpartition(".")
     if block != "blk" or part not in _IN_LAYER:
-        raise EngineError("model_unsupported", f"The GGUF file holds a tensor {name!r} that this program does not know.")
+        raise EngineError(
+            "model_unsupported", f"The GGUF file holds a tensor {name!r} that this program does not know."
+        )
     return f"model.layers.{number}.{_IN_LAYER[part]}.{kind}"
 
 
@@ -212,4 +214,5 @@ def _numbers(weight: Weight) -> Iterator[NDArray[np.float32]]:
 def _as_bfloat16(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Rounds to the nearest, ties to even, as torch does."""
     bits = np.ascontiguousarray(numbers, dtype="<f4").view("<u4")
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
+    rounded: NDArray[np.uint16] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
+    return rounded

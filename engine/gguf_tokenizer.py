@@ -31,7 +31,9 @@ def write_tokenizer(facts: Facts, folder: Path) -> None:
     from tokenizers import AddedToken, Tokenizer, decoders, models
 
     words = facts.key("tokenizer.ggml.tokens")
-    merges = [(left, right) for left, _, right in (merge.partition(" ") for merge in facts.key("tokenizer.ggml.merges"))]
+    merges = [
+        (left, right) for left, _, right in (merge.partition(" ") for merge in facts.key("tokenizer.ggml.merges"))
+    ]
     vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, fuse_unk=False, byte_fallback=False))
     _cut(tokenizer, facts.key("tokenizer.ggml.pre", "default"))
@@ -49,13 +51,15 @@ def _cut(tokenizer: Tokenizer, how: str) -> None:
 
     if how == "qwen2":
         tokenizer.normalizer = normalizers.NFC()
-        split = pre_tokenizers.Split(Regex(QWEN2_PATTERN), behavior="isolated")
+        split: pre_tokenizers.PreTokenizer = pre_tokenizers.Split(Regex(QWEN2_PATTERN), behavior="isolated")
         as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     elif how == "smollm":
         split = pre_tokenizers.Digits(individual_digits=True)
         as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     else:
-        raise EngineError("model_unsupported", f"The GGUF file's tokenizer {how!r} is not known; known are qwen2, smollm.")
+        raise EngineError(
+            "model_unsupported", f"The GGUF file's tokenizer {how!r} is not known; known are qwen2, smollm."
+        )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, as_bytes])
 
 

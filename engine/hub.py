@@ -73,7 +73,7 @@ def _within(seconds: float, ask: Callable[[], object]) -> None:
 
 @contextmanager
 def _bars(shown: bool) -> Iterator[None]:
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     if shown or are_progress_bars_disabled():
         yield

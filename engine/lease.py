@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.base import EngineError
-from engine.failure import check_weights, explain, stage, start_timeout
+from engine.failure import explain, stage, start_timeout
 from engine.probe import is_ready, probe, probe_elsewhere
 from engine.process import start, wait_for_end
 from engine.record import Record, log_path, read_log, read_record, start_lock
@@ -94,15 +94,13 @@ def connect(settings: EngineSettings, report: Report | None = None, *, program: 
         joined = _join(settings)
     if joined is None:
         name, folder = _resolve(settings, report)  # may fetch the weights: not under the lock
-        check_weights(folder)
         with start_lock(settings.state_dir):
             joined = _join(settings) or start(settings, name, folder, program)
     line, record = joined
     try:
         engine = _wait_until_ready(settings, line, record, report or (lambda words: None))
     except BaseException:
-        line.close()  # the last lease: the keeper ends the engine, half started or not
-        wait_for_end(record.pid)
+        _leave(line, record)
         raise
     return Lease(engine, line, settings.keep_alive_s)
 
@@ -216,9 +214,6 @@ def _fits(settings: EngineSettings, record: Record) -> bool:
 
 def _resolve(settings: EngineSettings, report: Report | None) -> tuple[str, Path]:
     """The model's name for requests, and its folder."""
-    folder = Path(settings.model).expanduser()
-    if folder.is_dir():
-        return folder.resolve().name, folder.resolve()
     from engine.models import resolve
 
     model = resolve(settings.model, settings.cache_dir, offline=settings.offline, report=report)
@@ -229,6 +224,15 @@ def _probe(record: Record) -> RunningEngine:
     return probe(
         record.url, instance=record.instance, pid=record.pid, folder=Path(record.folder), started=record.started
     )
+
+
+def _leave(line: Line, record: Record) -> None:
+    """Gives up a lease; if it was the last, the keeper ends the engine, half started or not, and we wait for that."""
+    is_last = True
+    with line, contextlib.suppress(OSError):
+        is_last = int(line.ask("leases")) == 1
+    if is_last:
+        wait_for_end(record.pid, kill=False)
 
 
 def _end(line: Line, record: Record) -> None:

@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from engine.base import EngineError
@@ -95,10 +96,20 @@ def _wait(pip: subprocess.Popen[bytes], scratch: Path, advance: Advance) -> int:
             pip.wait(LOOK_EVERY_S)
             return seen
         except subprocess.TimeoutExpired:
-            size = sum(path.stat().st_size for path in scratch.rglob("*.whl") if path.exists())
+            size = _num_bytes_below(scratch)
             if size > seen:
                 advance(size - seen)
                 seen = size
+
+
+def _num_bytes_below(folder: Path) -> int:
+    """Of all files that are there at this moment; pip makes and removes them meanwhile."""
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += os.stat(os.path.join(parent, name)).st_size
+    return size
 
 
 def _why(package: str, log: str) -> str:

@@ -78,7 +78,8 @@ def _resolve(
     if spec is None and not hub.is_hub_id(name):
         known = ", ".join(REGISTRY)
         raise EngineError(
-            "model_unknown", f"There is no model {name!r}: give one of {known}, a model's folder, or organisation/model."
+            "model_unknown",
+            f"There is no model {name!r}: give one of {known}, a model's folder, or organisation/model.",
         )
     hub_id = spec.hub_id if spec else name
     cache = cache.expanduser().absolute()
@@ -102,7 +103,7 @@ def _resolve(
 
 
 def _given_folder(name: str, missing: Missing) -> Path | None:
-    """The folder that `name` is, None where it is no folder. A name of the registry is a folder only if that is whole."""
+    """The folder that `name` is, or None. A name of the registry means a folder only where that is a whole model."""
     folder = Path(name).expanduser()
     if folder.is_dir() and not missing(folder):
         return folder.absolute()

@@ -83,11 +83,13 @@ def choose_port(port: int | None) -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for_end(pid: int) -> None:
-    """Waits until the engine's process is gone; kills its group where it takes too long."""
+def wait_for_end(pid: int, *, kill: bool = True) -> None:
+    """Waits until the engine's process is gone; where it takes too long, kills its group or waits no longer."""
     until = time.monotonic() + _STOP_TIMEOUT_S
     while _is_running(pid):
         if time.monotonic() > until:
+            if not kill:
+                return
             kill_group(pid)
             until += _STOP_TIMEOUT_S
         time.sleep(0.05)

@@ -1,6 +1,6 @@
 """Decides which models have a short name here, and for each: where it comes from, its licence and how much it can read.
 
-Every model speaks ChatML. Any other model works too, by its folder or its hub id; these are the ones that were measured.
+Every model speaks ChatML. Any other such model works too, by its folder or its hub id; these are the measured ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides how the one SQLite file is opened and shared: by several processes and threads at once, one writer at a time."""
+"""Decides how the one SQLite file is opened and shared: many processes and threads read, one writes at a time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ CREATE TABLE pages (
     document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL, label TEXT,
     start INTEGER NOT NULL, "end" INTEGER NOT NULL, PRIMARY KEY (document_id, number)) WITHOUT ROWID;
 CREATE TABLE paragraphs (
-    document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL, page INTEGER NOT NULL,
-    start INTEGER NOT NULL, "end" INTEGER NOT NULL, PRIMARY KEY (document_id, number)) WITHOUT ROWID;
+    document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL,
+    page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    PRIMARY KEY (document_id, number)) WITHOUT ROWID;
 CREATE TABLE sections (
     document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, budget INTEGER NOT NULL,
     number INTEGER NOT NULL, title TEXT NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,

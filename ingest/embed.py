@@ -6,7 +6,6 @@ Nothing heavy is imported before the first text comes. The packaged models make 
 from __future__ import annotations
 
 import importlib.util
-import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -132,8 +131,7 @@ class TransformerEmbedder:
         return vectors
 
     def embed_question(self, text: str) -> Vectors:
-        vectors: Vectors = self._encode([self._question_prefix + text])
-        return vectors[0]
+        return self._encode([self._question_prefix + text]).reshape(self.dimension)
 
     def _encode(self, texts: list[str]) -> Vectors:
         with self._lock:
@@ -145,17 +143,16 @@ class TransformerEmbedder:
 
 def _loaded(name: str, source: str, packaged: bool) -> tuple[Any, Any]:
     """The model, and its tokenizer without truncation, so that texts over the limit can be seen."""
-    if packaged:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         from sentence_transformers import SentenceTransformer
         from tokenizers import Tokenizer
+        from transformers.utils import logging
     except ImportError as error:
         raise IngestError(
             "embedder_missing", f"sentence-transformers can't be loaded ({error}): run `make env` again."
         ) from error
+    # Its own progress bar would be drawn over ours.
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # ships without types
     try:
         model = SentenceTransformer(source, device="cpu", trust_remote_code=False, local_files_only=packaged)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Decides vectors without a model: each word falls into a place given by its hash. Deterministic; for tests and trials."""
+"""Decides vectors without a model: each word falls into a place given by its hash. For tests and trials."""
 
 from __future__ import annotations
 

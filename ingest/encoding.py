@@ -1,4 +1,4 @@
-"""Decides the encoding of a text file: a mark, then UTF-8, then the regional encoding whose reading looks like language."""
+"""Decides the encoding of a text file: its mark, else UTF-8, else the regional encoding that reads like language."""
 
 from __future__ import annotations
 
@@ -19,13 +19,24 @@ _MULTIBYTE = ("gb18030", "big5", "shift_jis", "euc_jp", "cp949")
 _SINGLE_BYTE = ("cp1252", "cp1251", "iso8859_2", "cp1253", "cp1255", "cp1256", "iso8859_15", "koi8_r")
 _SAMPLE_BYTES = 256 * 1024
 # Characters that everyday writing is made of, one string a language: their share tells the right reading.
+_SIMPLIFIED = (
+    "的一是不了在人有我他这中大来上国个到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可里后"
+    "小么心多天而能好都然没日于起还发成事只作当想看文无开手十用主行方又如前所本见经头面公同三已老从动两长"
+)
+_TRADITIONAL = (
+    "的一是不了在人有我他這中大來上國個到說們為子和你地出道也時年得就那要下以生會自著去之過家學對可裡後"
+    "小麼心多天而能好都然沒日於起還發成事只作當想看文無開手十用主行方又如前所本見經頭面公同三已老從動兩長"
+)
+_JAPANESE = "のにはをたがでてとしれさあるいなもっかららこくよりまんすどうそだけめみえきせやつちおわ日本人年大一"
+_KOREAN = "이다는의에을를가고하은한로지사기도인자서있어리대나으해들전시일그수과정부아장제국스라성만상보여주"
 _COMMON = {
-    "gb18030": "的一是不了在人有我他这中大来上国个到说们为子和你地出道也时年得就那要下以生会自着去之过家学对可里后小么心多天而能好都然没日于起还发成事只作当想看文无开手十用主行方又如前所本见经头面公同三已老从动两长",
-    "big5": "的一是不了在人有我他這中大來上國個到說們為子和你地出道也時年得就那要下以生會自著去之過家學對可裡後小麼心多天而能好都然沒日於起還發成事只作當想看文無開手十用主行方又如前所本見經頭面公同三已老從動兩長",
-    "shift_jis": "のにはをたがでてとしれさあるいなもっかららこくよりまんすどうそだけめみえきせやつちおわ日本人年大一",
-    "euc_jp": "のにはをたがでてとしれさあるいなもっかららこくよりまんすどうそだけめみえきせやつちおわ日本人年大一",
-    "cp949": "이다는의에을를가고하은한로지사기도인자서있어리대나으해들전시일그수과정부아장제국스라성만상보여주",
+    "gb18030": frozenset(_SIMPLIFIED),
+    "big5": frozenset(_TRADITIONAL),
+    "shift_jis": frozenset(_JAPANESE),
+    "euc_jp": frozenset(_JAPANESE),
+    "cp949": frozenset(_KOREAN),
 }
+_CLEAR_LIKENESS = 0.12
 _DAMAGED_SHARE = 0.02
 _GARBLED = re.compile("(?:Ã[\u0080-\u00bf]|â€|å[\u0080-\u00bf]|æ[\u0080-\u00bf]|ç[\u0080-\u00bf]|锟斤拷|烫烫烫)")
 
@@ -78,7 +89,7 @@ def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
     # Mostly sound UTF-8 with a few broken bytes is UTF-8: a regional encoding would spoil all the rest.
     broken = utf8.count("\ufffd")
     beyond_ascii = sum(character > "\x7f" for character in utf8)
-    if broken and beyond_ascii > 8 * broken:
+    if broken and beyond_ascii > 4 * broken:
         text = data.decode("utf-8", "replace")
         damaged = text.count("\ufffd")
         return text, [f"{damaged} characters could not be read and show as \ufffd: the file is damaged UTF-8."]
@@ -87,8 +98,9 @@ def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
         score = _likeness(_prefix(sample, encoding), encoding)
         if score > best_score:
             best, best_score = encoding, score
-    if best is None or best_score < 0.12:
-        best = _single_byte(sample) or best
+    if best_score < _CLEAR_LIKENESS:
+        # Too short to hold everyday characters: a heading, a list of names.
+        best = "gb18030" if _is_common_gb2312(_prefix(sample, "gb18030")) else _single_byte(sample) or best
     if best is not None:
         try:
             return data.decode(best), [f"Read as {best}: save it as UTF-8 if words look wrong."]
@@ -112,9 +124,15 @@ def _likeness(text: str, encoding: str) -> float:
     beyond = [character for character in text if character > "\x7f" and not character.isspace()]
     if not beyond:
         return 0.0
-    common = frozenset(_COMMON[encoding])
     odd = sum(unicodedata.category(character) in ("Co", "Cn", "Cc") for character in beyond)
-    return (sum(character in common for character in beyond) - 2 * odd) / len(beyond)
+    return (sum(character in _COMMON[encoding] for character in beyond) - 2 * odd) / len(beyond)
+
+
+def _is_common_gb2312(text: str) -> bool:
+    """Whether nearly all characters beyond ASCII are among GB2312's 3,755 frequent ones, as in any Chinese text."""
+    beyond = [character for character in text if character > "\x7f"]
+    frequent = sum(b"\xb0\xa1" <= character.encode("gb18030") <= b"\xd7\xf9" for character in beyond)
+    return bool(beyond) and frequent >= 0.75 * len(beyond)
 
 
 def _single_byte(sample: bytes) -> str | None:

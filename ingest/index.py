@@ -80,7 +80,7 @@ class VectorIndex:
 
         if not len(self) or (allowed is not None and not len(allowed)):
             return []
-        parameters = None if allowed is None else faiss.SearchParameters(sel=faiss.IDSelectorBatch(allowed))
+        parameters = None if allowed is None else faiss.SearchParameters(sel=faiss.IDSelectorBatch(allowed))  # type: ignore[call-arg]  # added at run time
         scores, ids = self._index.search(vector[None, :], min(k, len(self)), params=parameters)
         return [(int(id_), float(score)) for id_, score in zip(ids[0], scores[0], strict=True) if id_ >= 0]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ingest.document import Document, Paragraph
 from ingest.sentences import CJK, sentence_spans, shorter_spans, weight
@@ -41,7 +42,7 @@ def split_paragraphs(document: Document) -> tuple[Paragraph, ...]:
 
 def _atoms(text: str, start: int, end: int, heading_starts: frozenset[int]) -> Iterator[_Atom]:
     cuts = sorted({start, end} | {at for at in heading_starts if start <= at < end})
-    for block_start, block_end in zip(cuts, cuts[1:], strict=False):
+    for block_start, block_end in pairwise(cuts):
         last_end = block_start
         for sentence_start, sentence_end in sentence_spans(text, block_start, block_end):
             for piece_start, piece_end in shorter_spans(text, sentence_start, sentence_end, MOST_WEIGHT):

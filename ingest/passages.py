@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from ingest.document import Document, Passage
 from ingest.embed import Embedder
@@ -55,7 +56,7 @@ def _sentences(text: str) -> list[str]:
         for piece_start, _ in shorter_spans(text, start, end, _LONGEST_SENTENCE_WEIGHT)
     ]
     bounds = [0, *starts[1:], len(text)]
-    return [text[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [text[start:end] for start, end in pairwise(bounds)]
 
 
 def _blocks(document: Document, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -26,14 +26,14 @@ class Structure:
     """Attributes:
     labels: One a page, or empty where the file has no labels of its own.
     failure: Why some of it could not be read, None where all could.
-    odd_encryption: True where the file is encrypted in a way that neither reader undoes.
+    encrypted: True where the file is encrypted at all, be it only against printing.
     """
 
     title: str | None = None
     labels: tuple[str, ...] = ()
     outline: tuple[Entry, ...] = ()
     failure: str | None = None
-    odd_encryption: bool = False
+    encrypted: bool = False
 
     def headings(self, texts: tuple[str, ...]) -> tuple[Heading, ...]:
         """The outline with each entry's place in the pages' texts joined: its title there, else the page's start."""
@@ -70,15 +70,14 @@ def read_structure(file: IO[bytes], texts: Sequence[str]) -> Structure:
     try:
         reader = pypdf.PdfReader(file, strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
-            return Structure(failure="the file is encrypted", odd_encryption=True)
-        odd = reader.is_encrypted and _odd_handler(reader)
+            return Structure(failure="the file is encrypted", encrypted=True)
         failures: list[str] = []
         title = _attempt(lambda: _plain(reader.metadata.title) if reader.metadata else None, failures)
         labels = _attempt(lambda: _labels(reader, num_pages), failures) or ()
         outline = _attempt(lambda: tuple(_entries(reader, num_pages)), failures) or ()
-        return Structure(title, labels, outline, failures[0] if failures else None, odd)
+        return Structure(title, labels, outline, failures[0] if failures else None, reader.is_encrypted)
     except (DependencyError, NotImplementedError):
-        return Structure(failure="the encryption is not supported", odd_encryption=True)
+        return Structure(failure="the encryption is not supported", encrypted=True)
     except MemoryError:
         return Structure(failure="it unpacks to too much")
     except (PyPdfError, OSError, *_BAD_DATA) as error:
@@ -97,11 +96,6 @@ def _attempt(read: Any, failures: list[str]) -> Any:
     except (PyPdfError, *_BAD_DATA) as error:
         failures.append(type(error).__name__)
         return None
-
-
-def _odd_handler(reader: Any) -> bool:
-    handler = reader.trailer["/Encrypt"].get_object().get("/Filter")
-    return handler not in (None, "/Standard")
 
 
 def _plain(value: Any) -> str | None:

@@ -44,10 +44,16 @@ def read(
     name = name or path.name
     check_size(path, settings)
     with _started(path, name, settings) as child:
+        assert child.stdout is not None
+        lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        # In a thread, so that waiting for the next line can end.
+        pump = threading.Thread(target=_pump, args=(child.stdout, lines), daemon=True)
+        pump.start()
         try:
-            return _awaited(child, name, settings, progress)
+            return _awaited(lines, name, settings, progress)
         finally:
             child.kill()
+            pump.join()
 
 
 def check_size(path: Path, settings: IngestSettings) -> None:
@@ -94,9 +100,8 @@ def _started(path: Path, name: str, settings: IngestSettings) -> subprocess.Pope
 
 
 def _awaited(
-    child: subprocess.Popen[bytes], name: str, settings: IngestSettings, progress: Progress | None
+    lines: queue.SimpleQueue[bytes | None], name: str, settings: IngestSettings, progress: Progress | None
 ) -> Document:
-    lines = _lines(child)
     deadline = time.monotonic() + settings.max_seconds
     patience = _START_SECONDS
     while (message := _next(lines, min(patience, deadline - time.monotonic()), name)) is not None:
@@ -117,15 +122,8 @@ def _awaited(
     )
 
 
-def _lines(child: subprocess.Popen[bytes]) -> queue.SimpleQueue[bytes | None]:
-    """The child's output line by line as it comes, None at its end; read in a thread, so that waiting can end."""
-    assert child.stdout is not None
-    lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    threading.Thread(target=_pump, args=(child.stdout, lines), daemon=True).start()
-    return lines
-
-
 def _pump(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+    """Hands on the child's output line by line as it comes, None at its end."""
     for line in pipe:
         # A crash may cut the last line short.
         if line.endswith(b"\n"):

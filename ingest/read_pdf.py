@@ -26,9 +26,10 @@ def read_pdf(
     Raises:
         IngestError: `password_required`, `unsupported_encryption`, `corrupt`, `too_large` or `garbled_text`.
     """
-    texts, warnings = _page_texts(data, name, max_pages, page_done)
+    texts, has_pictures, warnings = _page_texts(data, name, max_pages, page_done)
     structure = read_structure(io.BytesIO(data), texts)
-    if not any(text.strip() for text in texts) and structure.odd_encryption:
+    if structure.encrypted and not has_pictures and not any(text.strip() for text in texts):
+        # Opened, yet blank throughout: what the pages hold was not deciphered.
         raise IngestError(
             "unsupported_encryption",
             f"{name} is encrypted by a method that can't be read: save it without encryption and add it again.",
@@ -45,8 +46,10 @@ def read_pdf(
 
 def _page_texts(
     data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[str], bool, list[str]]:
+    """The pages' words, whether a page without words shows a picture, and warnings."""
     import pypdfium2
+    import pypdfium2.raw
 
     try:
         pdf = pypdfium2.PdfDocument(data)
@@ -57,7 +60,9 @@ def _page_texts(
         raise IngestError("corrupt", f"{name} is a PDF without pages: get it again from its source.")
     if num_pages > max_pages:
         raise IngestError("too_large", f"{name} has {num_pages:,} pages, the limit is {max_pages:,}: split the file.")
-    texts, unreadable = [], []
+    texts: list[str] = []
+    unreadable: list[int] = []
+    has_pictures = False
     page_done(0, num_pages)
     for number in range(1, num_pages + 1):
         try:
@@ -65,6 +70,8 @@ def _page_texts(
             words = page.get_textpage()
             texts.append(cleaned(words.get_text_range()))
             words.close()
+            if not texts[-1].strip() and not has_pictures:
+                has_pictures = any(True for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
             page.close()
         except pypdfium2.PdfiumError:
             texts.append("")
@@ -72,7 +79,8 @@ def _page_texts(
         page_done(number, num_pages)
     if len(unreadable) == num_pages:
         raise IngestError("corrupt", f"None of the pages of {name} can be opened: get it again from its source.")
-    return texts, [f"{_pages(unreadable)} could not be opened: the file is damaged."] if unreadable else []
+    warnings = [f"{_pages(unreadable)} could not be opened: the file is damaged."] if unreadable else []
+    return texts, has_pictures, warnings
 
 
 def _translated(pdfium_code: int | None, name: str) -> IngestError:

@@ -9,6 +9,7 @@ from ingest.document import PAGE_BREAK, Document, DocumentKind, Heading, IngestE
 from ingest.encoding import decode
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_PROSE = frozenset({".txt", ".text", ""})
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 
 
@@ -23,7 +24,9 @@ def read_text(data: bytes, document_id: str, name: str, kind: DocumentKind) -> D
     if not text.strip():
         raise IngestError("empty_document", f"{name} holds nothing but white space: was the right file chosen?")
     pages = tuple(Page(number, page) for number, page in enumerate(text.split(PAGE_BREAK), 1))
-    headings = _markdown_headings(text) if kind == "md" or text.lstrip().startswith("# ") else ()
+    # Many text files are Markdown in all but name; in a script's file a "#" opens a remark.
+    is_marked = kind == "md" or (PurePath(name).suffix.lower() in _PROSE and text.lstrip().startswith("# "))
+    headings = _markdown_headings(text) if is_marked else ()
     title = headings[0].title if headings and headings[0].level == 1 else PurePath(name).stem
     return Document(document_id, title, kind, pages, headings, tuple(warnings))
 

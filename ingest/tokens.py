@@ -16,7 +16,7 @@ _PIECE = re.compile(
        | (?P<sign>[^\s\w]|[^\W_])""",
     re.VERBOSE,
 )
-_WORD, _LETTER_OVER_7, _NAME = 0.96, 0.115, 0.57
+_WORD, _LETTER_OVER_7, _LETTER_OVER_20, _NAME = 0.96, 0.115, 0.45, 0.57
 _CJK_RUN, _CJK_CHARACTER = 2.5, 0.32
 _DIGIT, _LINES, _MARKS, _MARK_MORE, _HANGUL, _FOREIGN_LETTER, _SIGN = 1.24, 0.35, 1.01, 0.14, 0.9, 0.5, 1.18
 
@@ -32,7 +32,8 @@ def _weight(match: re.Match[str]) -> float:
         case "word":
             # Names are rarer than other words and fall into more pieces.
             name = _NAME if length > 3 and match.group()[0].isupper() else 0.0
-            return _WORD + name + _LETTER_OVER_7 * max(0, length - 7)
+            more = _LETTER_OVER_7 * max(0, length - 7) + _LETTER_OVER_20 * max(0, length - 20)
+            return _WORD + name + more
         case "cjk":
             return min(float(length), _CJK_RUN + _CJK_CHARACTER * length)
         case "digit":

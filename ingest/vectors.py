@@ -1,4 +1,4 @@
-"""Decides when the vector index is believed: it follows the store, change by change, and is made anew where it can't."""
+"""Decides when the vector index is believed: it follows the store change by change, else it is made anew."""
 
 from __future__ import annotations
 

@@ -10,9 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # helpers beside the tests, importable under any pytest import mode
 
+from tiny import write_tiny_tokenizer
+
 from engine.prompt import Layout
 from engine.tokenizer import Tokenizer
-from tiny import write_tiny_tokenizer
 
 
 @pytest.fixture(scope="session", params=["gpt2", "qwen"])
@@ -29,13 +30,10 @@ def layout(tokenizer: Tokenizer) -> Layout:
 
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
-    """SmolLM2's folder: from READONCE_TEST_MODEL, else resolved as the product does."""
-    given = os.environ.get("READONCE_TEST_MODEL")
-    if given:
-        return Path(given)
-    models = pytest.importorskip("engine.models")
+    """SmolLM2's folder, fetched where it is not on this machine yet."""
     from platformdirs import user_cache_dir
 
-    cache = Path(os.environ.get("READONCE_CACHE") or Path(user_cache_dir("readonce")) / "models")
-    folder: Path = models.resolve("smollm2-135m", cache).folder
-    return folder
+    from engine.models import resolve
+
+    cache = os.environ.get("READONCE_CACHE") or str(Path(user_cache_dir("readonce")) / "models")
+    return resolve("smollm2-135m", Path(cache)).folder

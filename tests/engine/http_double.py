@@ -47,7 +47,7 @@ def _chunk(choices: list[dict[str, Any]], total: dict[str, Any] | None) -> dict[
 @contextmanager
 def serving(double: Double) -> Iterator[Double]:
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 (the library's name)
+        def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             double.bodies.append(body)
             refusal = double.refuse(body)

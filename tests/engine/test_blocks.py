@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from engine.blocks import BlockCache, NoRoomError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from engine.blocks import BlockCache, NoRoomError
 
 A, B, C = (list(range(start, start + 8)) for start in (0, 100, 200))
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+
 from engine.base import Delta, Engine, EngineError, Finish, Prefix, Prompt, Sampling
 from engine.fake import Delays, FakeEngine
 from engine.prompt import Layout, SectionText

@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine.prompt import TEMPLATE_VERSION
 from tiny import write_tiny_tokenizer
+
+from engine.prompt import TEMPLATE_VERSION
 
 GOLDEN = {
     ("1", "gpt2"): [

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import eventually, pids_of_group
+
 from engine.base import EngineError
 from engine.lease import connect, find, status, stop
 from engine.record import read_record
 from engine.server import EngineSettings
 from engine.wire import Line, socket_path
-from processes import eventually, pids_of_group
 
 HERE = Path(__file__).parent
 PROGRAM = (sys.executable, str(HERE / "dummy_engine.py"))
@@ -29,8 +31,9 @@ PROGRAM = (sys.executable, str(HERE / "dummy_engine.py"))
 def model(tmp_path: Path) -> Path:
     folder = tmp_path / "tiny-model"
     folder.mkdir()
-    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+    for name in ("config.json", "tokenizer.json"):
         (folder / name).write_text("{}")
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")  # no tensors, but whole
     return folder
 
 
@@ -142,6 +145,21 @@ def test_interrupted_start_ends_the_engine(settings: EngineSettings, hold: Hold)
     holder.send_signal(signal.SIGINT)
     next_words(holder, "interrupted")
     assert pids_of_group(record.pid) == set()
+
+
+def test_interrupted_start_of_a_second_user_leaves_the_first_ones_engine_alone(
+    settings: EngineSettings, hold: Hold
+) -> None:
+    """Ctrl-C ends only the command that it was meant for."""
+    first = hold(with_mode(settings, "never-ready"))
+    next_words(first, "report")
+    second = hold(with_mode(settings, "never-ready"))
+    next_words(second, "report")
+    second.send_signal(signal.SIGINT)
+    next_words(second, "interrupted")
+    found = status(settings)
+    assert found is not None
+    assert found.num_leases == 1
 
 
 def test_killed_engine_takes_its_children_with_it(settings: EngineSettings, tmp_path: Path) -> None:
@@ -341,7 +359,7 @@ def test_incomplete_model_folder_is_found_before_the_start(settings: EngineSetti
     (model / missing).unlink()
     with pytest.raises(EngineError, match=missing.replace("model.", r"\*\.")) as caught:
         connect(settings, program=PROGRAM)
-    assert caught.value.code == "weights_missing"
+    assert caught.value.code == "model_incomplete"
     assert not (settings.state_dir / "engine.log").exists()
 
 

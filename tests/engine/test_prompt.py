@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from engine.base import EngineError
-from engine.prompt import INSTRUCTIONS, Layout, SectionText, render
-from engine.tokenizer import TURN_END, Tokenizer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import write_tiny_tokenizer
+
+from engine.base import EngineError
+from engine.prompt import INSTRUCTIONS, Layout, SectionText, render
+from engine.tokenizer import TURN_END, Tokenizer
 
 CAT = SectionText("Cats", ((1, "The cat sleeps in the sun."), (2, "It wakes\n  at   ten.\n\n")))
 DOG = SectionText("Dogs", ((7, "Dogs bark."),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from engine.refusal import NOT_TOLD, is_refusal
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from engine.server import EngineSettings, command_line, environment
 
 FOLDER = Path("/models/m")

@@ -7,10 +7,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from tiny import write_tiny_tokenizer
+
 from engine.prompt import Layout, SectionText
 from engine.tokenizer import Tokenizer
 from engine.tokens import SectionTokens
-from tiny import write_tiny_tokenizer
 
 SECTION = SectionText("Cats", ((1, "The cat sleeps."), (2, "It wakes at ten.")))
 

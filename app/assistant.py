@@ -1,0 +1,218 @@
+"""THE TWO PATHS: `add` takes a document in, `ask` answers a question. The command line and the page call these.
+
+    add   app/assistant -> ingest/corpus
+    ask   app/plan (ingest/corpus) -> app/reader (engine/prompt) -> engine -> app/cite -> Answer
+
+Adding, listing and searching never start an engine; `ask` and `warm` do, once. Nothing heavy runs on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from app.answer import Answer, Event, Words
+from app.cite import cite
+from app.conversation import Conversation, Turn
+from app.plan import Plan, plan
+from app.question import checked
+from app.reader import Read, Reader
+from app.salt import salt_of
+from app.settings import Settings
+from app.words import language_of, not_in_reading, nothing_relevant, unsupported
+from engine.base import Delta, Engine, Finish, Prompt, Receipt, Sampling
+
+if TYPE_CHECKING:
+    from app.power import EngineStatus, Power
+    from ingest.add import Added
+    from ingest.corpus import Corpus
+    from ingest.search import Hit
+    from ingest.store import StoredDocument
+
+DEFAULT_KB = "default"
+
+Report = Callable[[str], None]
+"""Takes one sentence about what is going on ("Loading the model ...")."""
+
+
+class Assistant:
+    """One home's documents, and the engine once it is needed. For one event loop; `close` it at the end.
+
+    Args:
+        power: What finds or starts the engine; `app.power` by default, a fake in tests.
+    """
+
+    def __init__(self, settings: Settings, corpus: Corpus, power: Power) -> None:
+        self.settings = settings
+        self.corpus = corpus
+        self.power = power
+        self._reader: Reader | None = None
+        self._starting = asyncio.Lock()
+
+    @classmethod
+    def open(cls, settings: Settings) -> Assistant:
+        """Opens the home's documents. Blocking (a fraction of a second); starts no engine."""
+        from app.power import Power
+        from ingest.corpus import Corpus
+
+        return cls(settings, Corpus.open(settings.home, settings.ingest), Power(settings))
+
+    # ------------------------------------------------------------------ documents (blocking: call them in a thread)
+
+    def add(
+        self,
+        path: Path,
+        *,
+        kb: str = DEFAULT_KB,
+        name: str | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Added:
+        """Takes one file in: read, split, embedded, stored and searchable when this returns."""
+        return self.corpus.add(path, kb=kb, name=name, progress=progress)
+
+    def documents(self, kb: str = DEFAULT_KB) -> list[StoredDocument]:
+        return list(self.corpus.documents(kb))
+
+    def remove(self, doc_id: str, kb: str = DEFAULT_KB) -> None:
+        """After this returns nothing finds the document."""
+        self.corpus.remove(doc_id, kb)
+
+    def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
+        return list(self.corpus.search(question, kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
+
+    def find(self, words: str, kb: str = DEFAULT_KB) -> StoredDocument:
+        """The document that `words` (an id, the beginning of one, a file name or a title) mean."""
+        return self.corpus.resolve_document(words, kb)
+
+    # ------------------------------------------------------------------ questions
+
+    async def start(self, report: Report | None = None) -> Engine:
+        """Finds or starts the engine, once; later calls return it at once.
+
+        Raises:
+            EngineError: One sentence: no weights, port taken, out of memory, not ready in time.
+        """
+        return (await self._ready(report)).engine
+
+    async def ask(
+        self,
+        question: str,
+        *,
+        kb: str = DEFAULT_KB,
+        doc_id: str | None = None,
+        conversation: Conversation | None = None,
+        report: Report | None = None,
+        apart: str = "",
+    ) -> AsyncGenerator[Event, None]:
+        """Yields `Reading`, `Words`..., and last an `Answer` (an `Answer` alone where nothing relevant was found).
+
+        Closing the iterator (`aclose`) aborts in the engine; the conversation then keeps the stopped answer's raw ids.
+
+        Args:
+            apart: A name for a cache of its own, so that a measurement's first question is cold whatever went before.
+
+        Raises:
+            Problem, EngineError, IngestError: One sentence each.
+        """
+        question = checked(question)
+        planned = await asyncio.to_thread(self._plan, question, kb, doc_id, conversation)
+        if not planned.sections:
+            said = nothing_relevant(planned.num_documents, language_of(question))
+            yield Answer(said, True, (), None, None)
+            return
+        reader = await self._ready(report)
+        read = await asyncio.to_thread(reader.read, planned, kb, apart)
+        prompt, history = await asyncio.to_thread(reader.ask, read, question, conversation)
+        yield read.reading
+        text, ids, finish = "", list[int](), None
+        try:
+            async with aclosing(_stream(reader.engine, prompt, self._sampling())) as stream:
+                async for piece in stream:
+                    if isinstance(piece, Finish):
+                        finish = piece
+                        break
+                    text += piece.text
+                    ids += piece.token_ids
+                    yield Words(piece.text)
+        finally:
+            if conversation is not None and (text or ids or finish):
+                # An engine that reports ids only at its end leaves a stopped answer as words alone.
+                output = finish.token_ids if finish else ids or reader.layout.tokenizer.encode_text(text)
+                closed = reader.layout.history_after(prompt, output)[len(history) :]
+                conversation.add(Turn(question, closed, read.doc_id, read.section_numbers))
+        assert finish is not None  # the protocol: Finish comes last, exactly once
+        yield await asyncio.to_thread(_answer, question, text, read, finish)
+
+    async def warm(
+        self, doc_id: str, question: str | None = None, kb: str = DEFAULT_KB, report: Report | None = None
+    ) -> Receipt | None:
+        """Reads the document's first section, or what `question` needs, ahead of its first question.
+
+        Returns None where the document has no text.
+        """
+        if question is not None:
+            planned = await asyncio.to_thread(self._plan, question, kb, doc_id, None)
+        else:
+            planned = await asyncio.to_thread(self._first_section, doc_id, kb)
+        if not planned.sections:
+            return None
+        reader = await self._ready(report)
+        read = await asyncio.to_thread(reader.read, planned, kb)
+        return await reader.engine.warm(read.prefix)
+
+    async def warm_engine(self) -> None:
+        """Has the engine answer a small request, so that its own first steps are behind it. Caches nothing of use."""
+        reader = await self._ready()
+        await reader.engine.warm(reader.layout.prefix((), salt_of(self.settings.home, "\0first"), "first request"))
+
+    def engine_status(self) -> EngineStatus:
+        """What runs; starts nothing. Blocking."""
+        return self.power.status()
+
+    async def close(self, linger: bool = True) -> None:
+        """Lets the engine go: it stays for `keep_alive_s` if `linger`, else one started here stops at once."""
+        if self._reader is not None:
+            await asyncio.to_thread(self._reader.close)
+            self._reader = None
+        await self.power.release(linger)
+        await asyncio.to_thread(self.corpus.close)
+
+    async def _ready(self, report: Report | None = None) -> Reader:
+        async with self._starting:
+            if self._reader is None:
+                engine, tokenizer = await self.power.connect(report or (lambda sentence: None))
+                self._reader = await asyncio.to_thread(Reader.open, self.settings, self.corpus, engine, tokenizer)
+            return self._reader
+
+    def _plan(self, question: str, kb: str, doc_id: str | None, conversation: Conversation | None) -> Plan:
+        max_sections = self.settings.max_sections
+        return plan(self.corpus, question, kb=kb, doc_id=doc_id, conversation=conversation, max_sections=max_sections)
+
+    def _first_section(self, doc_id: str, kb: str) -> Plan:
+        document = self.corpus.resolve_document(doc_id, kb)
+        sections = tuple(self.corpus.sections(document.id))
+        return Plan(document, sections[:1], len(sections) == 1, 1)
+
+    def _sampling(self) -> Sampling:
+        return Sampling(max_tokens=self.settings.answer_tokens)
+
+
+def _stream(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
+    """Every engine's stream can be closed before its end, though the protocol promises no more than iteration."""
+    return cast("AsyncGenerator[Delta | Finish, None]", engine.generate(prompt, sampling))
+
+
+def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
+    """The checked answer: an abstention in our words, or the model's words with the citations that hold."""
+    from engine.refusal import is_refusal
+
+    language = language_of(question)
+    if is_refusal(text) or not text.strip():
+        said = not_in_reading(read.reading, read.num_searched, language)
+        return Answer(said, True, (), finish.receipt, read.reading, finish.token_ids)
+    cited = cite(text, question, read.sources)
+    said = cited.text if cited.citations else f"{cited.text} {unsupported(language)}".strip()
+    return Answer(said, False, cited.citations, finish.receipt, read.reading, finish.token_ids)

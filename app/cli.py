@@ -1,0 +1,78 @@
+"""Decides what the command `readonce` understands, and how each failure ends: one sentence and an exit code.
+
+0 all done, 1 failed, 2 wrong usage, 3 some items failed. The commands themselves are in app/commands_*.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from app import commands_documents as documents
+from app import commands_engine as engine
+from app import commands_questions as questions
+from app import terminal
+from app.problem import tell
+
+app = typer.Typer(
+    name="readonce",
+    help="Read once, ask many times: questions about long documents, answered with pages and a receipt.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for command in (documents.add, documents.ls, documents.show, documents.rm, documents.search, documents.extract):
+    app.command(rich_help_panel="Documents")(command)
+app.command(rich_help_panel="Questions")(questions.ask)
+app.command(rich_help_panel="Questions")(questions.demo)
+app.add_typer(questions.evaluate, name="eval", rich_help_panel="Questions")
+app.command(rich_help_panel="Engine")(engine.serve)
+app.command(rich_help_panel="Engine")(engine.status)
+app.command(rich_help_panel="Engine")(engine.engine)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("readonce")
+        except PackageNotFoundError:  # run from a checkout that is not installed
+            number = "(not installed)"
+        sys.stdout.write(f"readonce {number}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Read once, ask many times: questions about long documents, answered with pages and a receipt."""
+
+
+def main() -> None:
+    """The entry point: runs a command; whatever the packages foresaw becomes one sentence and an exit code."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (`head`) has gone; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(terminal.FAILED)
+    except Exception as error:
+        problem = tell(error)
+        if problem is None:
+            raise
+        terminal.fail(problem)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Decides how the commands about the engine speak: serve, engine, status. They only translate."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app import terminal
+from app.commands_documents import Json, Kb
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.assistant import Assistant
+    from app.power import EngineStatus
+
+WATCH_S = 2.0
+
+
+def serve(
+    host: Annotated[str | None, typer.Option("--host", help="Where the page listens.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="The page's port.")] = None,
+    engine: Annotated[str | None, typer.Option("--engine", metavar="URL", help="An engine elsewhere.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
+) -> None:
+    """Serve the page; the engine starts with it and ends with it."""
+    from app.web import serve as serve_page
+
+    settings = Settings.load(host=host, port=port, engine_url=engine, model=model)
+    serve_page(settings, settings.host, settings.port)
+
+
+def engine(
+    model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="Where it listens.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End the engine that runs, whoever uses it.")] = False,
+) -> None:
+    """Run the engine alone until Ctrl-C; or end the one that runs."""
+    from app.power import Power
+
+    power = Power(Settings.load(model=model, engine_port=port))
+    if stop:
+        terminal.say("The engine has ended." if power.stop() else "No engine runs.")
+        return
+    asyncio.run(_run(power))
+
+
+async def _run(power: Any) -> None:
+    try:
+        with terminal.steps() as report:
+            await power.connect(report)
+        status = await asyncio.to_thread(power.status)
+        terminal.say(
+            f"The engine answers at {status.url}/v1 as {status.model}; Ctrl-C ends it. Its log: {status.log_file}"
+        )
+        while (await asyncio.to_thread(power.status)).running:
+            await asyncio.sleep(WATCH_S)
+        from app.problem import Problem
+
+        raise Problem("engine_ended", f"The engine has ended; its log says why: {status.log_file}")
+    finally:
+        await power.release(linger=False)
+
+
+def status(
+    kb: Kb = "default",
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every two seconds until Ctrl-C.")] = False,
+) -> None:
+    """Show the engine and what of each document it has read. Starts nothing."""
+    from app.commands_documents import opened
+
+    assistant = opened()
+    if as_json:
+        terminal.print_json(_row(assistant, kb))
+        return
+    if not watch:
+        terminal.out().print(_page(_row(assistant, kb)))
+        return
+    from rich.live import Live
+
+    with Live(_page(_row(assistant, kb)), console=terminal.out(), auto_refresh=False) as live:
+        while True:
+            time.sleep(WATCH_S)
+            live.update(_page(_row(assistant, kb)), refresh=True)
+
+
+def _row(assistant: Assistant, kb: str) -> dict[str, Any]:
+    engine = assistant.engine_status()
+    read = sections_read(assistant, engine)
+    documents = []
+    for document in assistant.documents(kb):
+        numbers = [section.number for section in assistant.corpus.sections(document.id)]
+        seen = read.get((kb, document.name), set()) & set(numbers)
+        documents.append(
+            {
+                "document_id": document.id,
+                "title": document.title,
+                "pages": document.pages,
+                "tokens": document.tokens,
+                "sections": len(numbers),
+                "sections_read": len(seen),
+                "state": "no_text"
+                if not numbers
+                else "cold"
+                if not seen
+                else "read"
+                if len(seen) == len(numbers)
+                else "partly",
+            }
+        )
+    return {"engine": terminal.plain(engine), "documents": documents}
+
+
+def sections_read(assistant: Assistant, engine: EngineStatus) -> dict[tuple[str, str], set[int]]:
+    """(base, file name) -> sections that this life of the engine has read; it may have evicted some since."""
+    from app.power import LEDGER_NAME
+
+    path = assistant.settings.home / LEDGER_NAME
+    found: dict[tuple[str, str], set[int]] = {}
+    if not engine.instance or not path.exists():
+        return found
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        rows = connection.execute("SELECT name FROM prefixes WHERE instance = ?", (engine.instance,)).fetchall()
+    for (name,) in rows:
+        kb, _, rest = name.partition("/")
+        file, _, numbers = rest.rpartition("/")
+        if file:
+            found.setdefault((kb, file), set()).update(int(number) for number in numbers.split(",") if number.isdigit())
+    return found
+
+
+def _page(row: dict[str, Any]) -> Any:
+    from rich.console import Group
+
+    engine = row["engine"]
+    shown = terminal.table(
+        "document", "pages", "sections", "tokens", "read by the engine", right=("pages", "sections", "tokens")
+    )
+    for document in row["documents"]:
+        state = {
+            "no_text": "no text",
+            "cold": "not yet",
+            "read": "all of it",
+            "partly": f"{document['sections_read']} of {document['sections']} sections",
+        }[document["state"]]
+        shown.add_row(
+            terminal.safe(document["title"]),
+            f"{document['pages']:,}",
+            f"{document['sections']:,}",
+            f"{document['tokens']:,}",
+            terminal.safe(state),
+        )
+    return Group(terminal.safe(_engine_words(engine)), *([shown] if row["documents"] else []))
+
+
+def _engine_words(engine: dict[str, Any]) -> str:
+    if not engine["running"]:
+        return "No engine runs; the next question starts one."
+    if engine["url"] is None:
+        return f"The engine is starting with {engine['model']} (process {engine['pid']}): {engine['stage']}."
+    lines = [f"Engine   {engine['model']} at {engine['url']}"]
+    if engine["pid"] is not None:
+        up = timedelta(seconds=round(time.time() - engine["started"])) if engine["started"] else "?"
+        lines.append(f"Process  {engine['pid']}, up {up}, {engine['num_users']} using it now")
+    rate = "not reported" if engine["hit_rate"] is None else f"{engine['hit_rate']:.0%} of all prompt tokens reused"
+    room = "" if engine["cache_tokens"] is None else f", room for {engine['cache_tokens']:,} tokens"
+    return "\n".join([*lines, f"Cache    {rate}{room}"])

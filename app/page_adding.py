@@ -1,0 +1,169 @@
+"""Decides how files come in on the page: a card with a line a file, its stages as they go, and what became of it.
+
+The work goes on when Stop is pressed or the page is left: a file that was dropped is not lost half way.
+"""
+
+# mypy: allow-untyped-calls
+# Chainlit's own methods have no types.
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import chainlit as cl
+
+from app.page_host import Host
+from app.page_log import explain
+from app.page_uploads import MOST_FILES, Upload, clean_name, take
+from app.page_words import counted, say, stage_words
+from app.words import Language
+
+if TYPE_CHECKING:
+    from ingest.corpus import Added
+
+_background: set[asyncio.Task[Any]] = set()
+_cards: dict[str, list[Row]] = {}
+
+
+@dataclass
+class Row:
+    """One file's line on the card."""
+
+    name: str
+    stage: str
+    state: Literal["running", "ready", "warning", "failed"] = "running"
+    share: float | None = 0.0
+    summary: str = ""
+    whole: bool = False
+    doc_id: str | None = None
+
+    def end(self, state: Literal["ready", "warning", "failed"], stage: str) -> None:
+        self.state, self.stage, self.share = state, stage, None
+
+    @property
+    def props(self) -> dict[str, Any]:
+        return {"name": self.name, "state": self.state, "stage": self.stage, "share": self.share}
+
+
+async def add_on_page(host: Host, files: Sequence[Any], language: Language, *, warm: bool) -> list[str]:
+    """Takes in what was dropped and returns the ids that can be asked now; a file that can't be taken says why.
+
+    Args:
+        files: Chainlit's elements of a message: `path` and `name`.
+        warm: Whether the engine reads them ahead afterwards, in the background.
+    """
+    rows = [Row(clean_name(file.name or ""), say("waiting", language)) for file in files]
+    # Chainlit's folder goes with the session: everything is copied before anything is read.
+    uploads = [
+        await _taken(host, file, row, number, language)
+        for number, (file, row) in enumerate(zip(files, rows, strict=True))
+    ]
+    adding = uuid.uuid4().hex
+    _cards[adding] = rows
+    card = cl.CustomElement(name="AddedFiles", props=_props(adding), display="inline")
+    await cl.Message(content="", elements=[card]).send()
+    done: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(_work(host, rows, uploads, done, language, warm))
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+    return await asyncio.shield(done)
+
+
+async def _taken(host: Host, file: Any, row: Row, number: int, language: Language) -> Upload | None:
+    if number >= MOST_FILES:
+        row.end("failed", say("too_many_files", language, name=row.name, most=MOST_FILES))
+        return None
+    settings = host.settings
+    try:
+        return await asyncio.to_thread(take, Path(file.path), file.name, settings.home, settings.max_file_mib, language)
+    except Exception as error:  # One file's trouble is told on its line; the others go on.
+        row.end("failed", explain(error, settings.home, language))
+        return None
+
+
+async def _work(
+    host: Host,
+    rows: list[Row],
+    uploads: list[Upload | None],
+    done: asyncio.Future[list[str]],
+    language: Language,
+    warm: bool,
+) -> None:
+    try:
+        for row, upload in zip(rows, uploads, strict=True):
+            if upload is not None:
+                await _add(host, row, upload, language)
+        done.set_result([row.doc_id for row in rows if row.doc_id is not None])
+        for row in rows:
+            if row.doc_id is not None:
+                await _warm(host, row, row.doc_id, language, warm)
+    finally:
+        if not done.done():
+            done.set_result([])
+
+
+async def _add(host: Host, row: Row, upload: Upload, language: Language) -> None:
+    def progress(stage: str, step: int, steps: int) -> None:
+        row.stage = stage_words(stage, step, steps, language)
+        row.share = step / steps if steps > 1 else None
+
+    try:
+        assistant = await host.opened()
+        added = await asyncio.to_thread(assistant.add, upload.path, name=upload.name, progress=progress)
+    except Exception as error:  # One file's trouble is told on its line; the others go on.
+        row.end("failed", explain(error, host.settings.home, language))
+        return
+    finally:
+        await asyncio.to_thread(upload.discard)
+    if not added.sections:
+        row.end("warning", say("no_text", language, pages=counted("pages", added.pages, language)))
+        return
+    row.doc_id, row.whole = added.document_id, added.sections == 1
+    row.summary = summary(added, language)
+    row.stage, row.share = row.summary, None
+
+
+def summary(added: Added, language: Language) -> str:
+    """ "14 pages, 3 sections; read by section" and what else there is to know."""
+    how = say("read_whole" if added.sections == 1 else "by_section", language)
+    pages, sections = counted("pages", added.pages, language), counted("sections", added.sections, language)
+    said = say("in_short", language, pages=pages, sections=sections, how=how)
+    notes = [say(key, language) for status, key in _NOTES.items() if added.status == status]
+    between = "；" if language == "zh" else "; "
+    return between.join([said, *notes, *(warning.rstrip(".") for warning in added.warnings)])
+
+
+_NOTES = {"unchanged": "already", "replaced": "replaced"}
+
+
+async def _warm(host: Host, row: Row, doc_id: str, language: Language, warm: bool) -> None:
+    """Has the engine read the document's beginning, and says truly whether it did."""
+    if not warm:
+        row.end("ready", f"{row.summary} · {say('read_ahead_on_demand', language)}")
+        return
+    try:
+        async for _ in host.wait():
+            row.stage = f"{row.summary} · {say('engine_comes', language)}"
+        row.stage = f"{row.summary} · {say('reading_ahead', language)}"
+        assistant = await host.opened()
+        await assistant.warm(doc_id)
+    except Exception as error:  # The document is there and can be asked; only reading ahead failed.
+        why = explain(error, host.settings.home, language).rstrip(".。")
+        row.end("warning", f"{row.summary} · {say('not_warm', language, why=why)}")
+    else:
+        row.end("ready", f"{row.summary} · {say('warm' if row.whole else 'warm_first', language)}")
+
+
+def files_state(asked: dict[str, Any]) -> dict[str, Any] | None:
+    """What AddedFiles.jsx shows now; None for a card of an earlier run of the server."""
+    adding = asked.get("adding")
+    return _props(adding) if isinstance(adding, str) and adding in _cards else None
+
+
+def _props(adding: str) -> dict[str, Any]:
+    return {"adding": adding, "files": [row.props for row in _cards[adding]]}

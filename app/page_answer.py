@@ -1,0 +1,131 @@
+"""Decides how one answer comes onto the page: what is being done, words as they come, then the checked text."""
+
+# mypy: allow-untyped-calls
+# Chainlit's own methods have no types.
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import Any
+
+import chainlit as cl
+
+from app.answer import Answer, Reading, Words
+from app.assistant import Assistant
+from app.conversation import Conversation
+from app.page_foot import foot_props, reading_line
+from app.page_host import Host
+from app.page_sources import source_props, where
+from app.page_text import mark_name, safe_markdown, source_name, streamed_markdown, with_marks
+from app.page_words import say
+from app.words import Language
+
+# The browser renders the whole Markdown at each piece; 25 times a second is as smooth as more.
+PIECE_S = 0.04
+NOT_FOUND_ICON = "search-x"
+
+
+class Reply:
+    """A message that is being written."""
+
+    def __init__(self) -> None:
+        self.message = cl.Message(content="")
+        self.text = ""
+        self._shown = ""
+        self._at = 0.0
+
+    async def status(self, sentence: str) -> None:
+        """Shows what is being done in place of words that have not come yet."""
+        # The space lets the closing star be one: the blinking cursor comes right behind it.
+        await self._show("\n".join(f"*{line}* " for line in sentence.splitlines()))
+
+    async def write(self, words: str) -> None:
+        """Adds words, sent in pieces."""
+        self.text += words
+        if self.text.strip() and time.monotonic() - self._at >= PIECE_S:
+            await self._show(streamed_markdown(self.text))
+
+    async def finish(self, text: str, elements: list[Any], icon: str | None = None) -> None:
+        """Puts the final text and what belongs to it in place of what streamed."""
+        self.message.content = text
+        self.message.elements = elements
+        if icon is not None:
+            self.message.metadata = {"icon": icon}
+        await (self.message.update() if self._at else self.message.send())
+
+    async def _show(self, text: str) -> None:
+        if text == self._shown:
+            return
+        if self._shown and text.startswith(self._shown):
+            await self.message.stream_token(text[len(self._shown) :])
+        else:
+            await self.message.stream_token(text, is_sequence=True)
+        self._shown, self._at = text, time.monotonic()
+
+
+async def answer_on_page(
+    host: Host, question: str, doc_id: str | None, conversation: Conversation, language: Language
+) -> None:
+    """Asks and shows. Stop ends it early: the engine is told, the words so far stay.
+
+    Raises:
+        Problem, EngineError, IngestError: One sentence each; words that had come by then stay on the page.
+    """
+    reply = Reply()
+    reading: Reading | None = None
+    try:
+        async for _ in host.wait():
+            await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
+        assistant = await host.opened()
+        await reply.status(say("looking", language))
+        asked = assistant.ask(question, doc_id=doc_id, conversation=conversation)
+        with host.asking():
+            async with aclosing(asked) as events:
+                async for event in events:
+                    if isinstance(event, Reading):
+                        reading = event
+                        await reply.status(reading_line(reading, language, done=False))
+                    elif isinstance(event, Words):
+                        await reply.write(event.text)
+                    else:
+                        await _finish(reply, assistant, event, language)
+    except asyncio.CancelledError:
+        # Swallowed: Chainlit's own task ends here, and what follows in it is only its end.
+        await _finish_stopped(reply, reading, language)
+    except Exception:
+        if reply.text.strip():
+            await reply.finish(safe_markdown(reply.text), [])
+        else:
+            await reply.message.remove()
+        raise
+
+
+async def _finish(reply: Reply, assistant: Assistant, answer: Answer, language: Language) -> None:
+    documents = {document.id: document for document in await asyncio.to_thread(assistant.documents)}
+    quotes = "\n".join(citation.quote for citation in answer.citations)
+    numbers = {citation.number for citation in answer.citations}
+    text = with_marks(safe_markdown(answer.text, allowed_in=quotes), numbers)
+    elements: list[Any] = []
+    lines: list[str] = []
+    sources: dict[str, dict[str, Any]] = {}
+    for citation in answer.citations:
+        place = where(citation, documents.get(citation.doc_id), language)
+        line = source_name(citation.number, citation.title, place)
+        lines.append(line)
+        for name in (mark_name(citation.number), line):
+            # This makes `name` a link; where it leads is AnswerFoot.jsx's, and without that a page with the quote.
+            elements.append(cl.Text(name=name, content=f"{citation.quote}\n\n{line}", display="page"))
+            sources[name] = source_props(citation, place, language)
+    foot = foot_props(answer.receipt, answer.reading, None, language) | {"sources": sources}
+    elements.append(cl.CustomElement(name="AnswerFoot", props=foot, display="inline"))
+    below = ["\n".join(lines)] if lines else []
+    await reply.finish("\n\n".join([text, *below]), elements, NOT_FOUND_ICON if answer.abstained else None)
+
+
+async def _finish_stopped(reply: Reply, reading: Reading | None, language: Language) -> None:
+    text = streamed_markdown(reply.text).strip()
+    told = say("stopped" if text else "stopped_early", language)
+    foot = cl.CustomElement(name="AnswerFoot", props=foot_props(None, reading, told, language), display="inline")
+    await reply.finish(f"{text} …" if text else "", [foot])

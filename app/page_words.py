@@ -1,0 +1,161 @@
+"""Decides every sentence of the page that is not about an answer (those are in `words`), in English and Chinese.
+
+The language is the browser's. Chainlit's own words are kept but for the few that have to fit this product.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.words import Language
+
+_WORDS: dict[str, tuple[str, str]] = {
+    "all_documents": ("All documents", "全部文档"),
+    "all_documents_hint": ("Search everything, read what fits the question", "在全部文档中查找，再阅读相关部分"),
+    "ask_about": ("Ask about", "提问范围"),
+    "document_hint": ("{pages} pages · {how}", "{pages} 页 · {how}"),
+    "document_hint_one": ("1 page · {how}", "1 页 · {how}"),
+    "text_hint": ("text file · {how}", "文本文件 · {how}"),
+    "read_whole": ("read whole in one go", "一次通读全文"),
+    "by_section": ("read by section", "按节阅读"),
+    "read_by_section": ("read by section ({sections})", "按节阅读（共 {sections} 节）"),
+    "opening": ("Opening the library", "正在打开文档库"),
+    "starting": ("Starting the engine: {what}, {seconds} s", "正在启动引擎：{what}，{seconds} 秒"),
+    "starting_plain": ("Starting the engine, {seconds} s", "正在启动引擎，{seconds} 秒"),
+    "samples": ("Adding the sample documents: {name}, {seconds} s", "正在加入示例文档：{name}，{seconds} 秒"),
+    "ready": ("Ready · {model}", "就绪 · {model}"),
+    "warming": ("Ready · {model} · reading {name} ahead", "就绪 · {model} · 正在预读 {name}"),
+    "your_turn_comes": (
+        "Your question is kept and asked as soon as the engine is ready.",
+        "引擎就绪后会立即回答你的问题。",
+    ),
+    "looking": ("Looking for where to read …", "正在查找要阅读的位置……"),
+    "reading_whole": ("Reading all of “{title}” …", "正在通读《{title}》……"),
+    "reading_part": ("Reading “{title}”, {where} of {pages} …", "正在阅读《{title}》（共 {pages} 页）的{where}……"),
+    "read_all": ("Read: “{title}”, the whole document{extent}", "已读：《{title}》全文{extent}"),
+    "read_part": (
+        "Read: “{title}”, {where} of {pages}{section}",
+        "已读：《{title}》（共 {pages} 页）的{where}{section}",
+    ),
+    "extent": (" ({pages} pages)", "（{pages} 页）"),
+    "stopped": ("Stopped. What had been written is kept.", "已停止，已写出的内容保留。"),
+    "stopped_early": ("Stopped before the first word.", "在写出第一个字之前已停止。"),
+    "waiting": ("Waiting for its turn", "排队中"),
+    "stage_of": ("{word} {done} of {total}", "{word}（{done}/{total}）"),
+    "in_short": ("{pages}, {sections}; {how}", "{pages}，{sections}；{how}"),
+    "pages": ("{count} pages", "{count} 页"),
+    "pages_one": ("1 page", "1 页"),
+    "sections": ("{count} sections", "{count} 节"),
+    "sections_one": ("1 section", "1 节"),
+    "no_text": (
+        "No text found in its {pages} (a scan?): it can't be asked yet.",
+        "{pages}中没有文字（扫描件？）：暂时无法提问。",
+    ),
+    "already": ("already there", "已在库中"),
+    "replaced": ("the earlier version was replaced", "已替换旧版本"),
+    "warm": ("warm: the first question starts at once", "已预读：第一个问题即刻开始"),
+    "warm_first": ("warm: its first section is read ahead", "已预读第一节"),
+    "not_warm": ("not read ahead ({why})", "未能预读（{why}）"),
+    "reading_ahead": ("ready to ask; the engine reads it ahead …", "可以提问了；引擎正在预读……"),
+    "engine_comes": ("ready to ask; the engine is still starting", "可以提问了；引擎仍在启动"),
+    "read_ahead_on_demand": ("ready to ask", "可以提问了"),
+    "too_many_files": (
+        "{name}: at most {most} files at a time; send it again by itself.",
+        "{name}：一次最多 {most} 个文件，请单独再次上传。",
+    ),
+    "wrong_kind": (
+        "{suffix} files are not read yet: PDF, text (.txt) and Markdown (.md) are.",
+        "暂不支持 {suffix} 文件：支持 PDF、文本 (.txt) 和 Markdown (.md)。",
+    ),
+    "too_large": (
+        "{size} MB is more than the {most} MB that are taken: split it.",
+        "文件 {size} MB 超过上限 {most} MB，请拆分。",
+    ),
+    "nothing_asked": (
+        "Ask a question, or drop a PDF, text or Markdown file here.",
+        "请提问，或把 PDF、文本、Markdown 文件拖到这里。",
+    ),
+    "unforeseen": (
+        "Something went wrong that should not have. It is written down as {id} in {log}.",
+        "出现了意外错误，已记录为 {id}，见 {log}。",
+    ),
+    "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
+    "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),
+    "source_removed": ("This document was removed.", "此文档已被移除。"),
+    "paragraph": ("paragraph {number}", "第 {number} 段"),
+    "unmarked": (
+        "The quote's words are on this page, but their place on it could not be told.",
+        "引文在本页上，但无法确定其位置。",
+    ),
+    "previous": ("Previous page", "上一页"),
+    "next": ("Next page", "下一页"),
+    "prompt_tokens": ("Prompt", "提示"),
+    "cached_tokens": ("Reused", "复用"),
+    "output_tokens": ("Answer", "回答"),
+    "first_token": ("First word", "第一个字"),
+    "total": ("Whole answer", "整个回答"),
+    "prefix": ("What was read, as the engine calls it", "所读内容在引擎中的名称"),
+    "tokens": ("{count} tokens", "{count} 个词元"),
+    "not_reported": ("not reported", "未报告"),
+}
+
+_STAGES: dict[str, tuple[str, str]] = {
+    "read": ("Reading", "正在读取"),
+    "split": ("Splitting", "正在切分"),
+    "embed": ("Embedding", "正在嵌入"),
+    "store": ("Storing", "正在保存"),
+}
+
+# Chainlit's own words that name its work, not ours; the rest is left as it is, in every language that it has.
+_CHAINLIT: dict[str, tuple[str, str]] = {
+    "chat.input.placeholder": ("Ask a question, or drop a PDF here", "提问，或把 PDF 拖到这里"),
+    "chat.input.actions.stop": ("Stop", "停止"),
+    "chat.input.actions.attachFiles": ("Add documents (PDF, .txt, .md)", "添加文档（PDF、.txt、.md）"),
+    "chat.watermark": ("Every answer names its pages: open them and check.", "每个回答都注明页码：点开即可核对。"),
+    "navigation.header.readme": ("How it works", "工作原理"),
+}
+
+
+def say(key: str, language: Language, **values: object) -> str:
+    """The sentence `key` in `language`, with `values` put in."""
+    return _WORDS[key][language == "zh"].format(**values)
+
+
+def counted(key: str, count: int, language: Language) -> str:
+    """ "1 page", "14 pages"."""
+    return say(f"{key}_one" if count == 1 else key, language, count=count)
+
+
+def stage_words(stage: str, done: int, total: int, language: Language) -> str:
+    """ "Embedding 40 of 112": `stage` is the ingest's own word for what it does."""
+    known = _STAGES.get(stage)
+    word = known[language == "zh"] if known else stage.capitalize()
+    return say("stage_of", language, word=word, done=done, total=total) if total > 1 else f"{word} …"
+
+
+def language_of_browser(accept_language: str | None) -> Language:
+    """Of an Accept-Language header: Chinese where it comes first, else English."""
+    return "zh" if (accept_language or "").strip().lower().startswith("zh") else "en"
+
+
+def put_into_chainlit(folder: Path) -> None:
+    """Writes our words into Chainlit's translation files in `folder`; languages without ours keep theirs."""
+    for path in sorted(folder.glob("*.json")):
+        language = path.stem.split("-")[0]
+        column = 1 if path.stem == "zh-CN" else 0
+        words: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        before = json.dumps(words)
+        for dotted, translations in _CHAINLIT.items():
+            if language == "en" or column or dotted == "chat.watermark":
+                _put(words, dotted.split("."), translations[column])
+        if json.dumps(words) != before:
+            path.write_text(json.dumps(words, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _put(words: dict[str, Any], keys: list[str], text: str) -> None:
+    *parents, last = keys
+    for key in parents:
+        words = words.setdefault(key, {})
+    words[last] = text

@@ -1,0 +1,181 @@
+"""Decides how the app gets its engine: one lease, taken at the first question and given back at the end.
+
+The engine outlives a command by `keep_alive_s`, so that the next question is quick; `serve` ties it to itself instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import threading
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.base import Engine
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from engine.lease import Lease
+    from engine.tokenizer import Tokenizer
+
+LEDGER_NAME = "prefixes.sqlite3"
+_METRICS_TIMEOUT_S = 2.0
+
+Report = Callable[[str], None]
+"""Takes a few words about what is going on, about once a second ("Loading the weights ... 12 s")."""
+
+
+@dataclass(frozen=True)
+class EngineStatus:
+    """What is known of the engine without starting one. None where there is none, or it did not say.
+
+    Attributes:
+        running: It is there; `stage` says what it is at where it is not ready yet.
+        num_users: Commands and pages that use it now.
+        hit_rate: Share of all prompt tokens since its start that came from its cache, 0 to 1.
+    """
+
+    running: bool
+    stage: str = ""
+    url: str | None = None
+    model: str | None = None
+    version: str | None = None
+    pid: int | None = None
+    started: float | None = None
+    instance: str | None = None
+    cache_tokens: int | None = None
+    num_users: int | None = None
+    hit_rate: float | None = None
+    log_file: str | None = None
+
+
+class Power:
+    """Finds or starts the engine of a home. Blocking work runs in threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lease: Lease | None = None
+        self._client: Engine | None = None
+        self.lingers_s = 0.0
+        """After `release`: for how many seconds the engine stays; 0 where it does not, or is not ours."""
+
+    async def connect(self, report: Report) -> tuple[Engine, Tokenizer]:
+        """An engine that answers, and its model's tokenizer. Call it once.
+
+        Raises:
+            EngineError: One sentence: no weights, port taken, out of memory, not ready in time.
+        """
+        loop = asyncio.get_running_loop()
+        connected: asyncio.Future[tuple[Engine, Tokenizer]] = loop.create_future()
+        unwanted = threading.Event()
+
+        def settle(result: tuple[Engine, Tokenizer] | None, error: BaseException | None) -> None:
+            if connected.done():
+                return
+            if result is not None:
+                connected.set_result(result)
+            elif error is not None:
+                connected.set_exception(error)
+
+        def work() -> None:
+            result, failure = None, None
+            try:
+                result = self._connect(report)
+            except BaseException as error:  # told to whoever waits
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(settle, result, failure)
+            if unwanted.is_set():
+                self._give_back()
+
+        # A thread that nobody waits for: Ctrl-C ends a command at once, though an engine takes a minute to start.
+        # What the thread holds ends with the process, and the engine with it.
+        threading.Thread(target=work, name="connect", daemon=True).start()
+        try:
+            return await connected
+        except asyncio.CancelledError:
+            unwanted.set()
+            raise
+
+    def _connect(self, report: Report) -> tuple[Engine, Tokenizer]:
+        from engine.client import Client
+        from engine.lease import connect
+        from engine.ledger import Ledger
+        from engine.tokenizer import Tokenizer
+
+        self._lease = connect(self._settings.engine, report)
+        running = self._lease.engine
+        tokenizer = Tokenizer(running.folder or self._tokenizer_folder(report))
+        ledger = Ledger(self._settings.home / LEDGER_NAME)
+        self._client = Client(running, ledger, encode=tokenizer.encode_text)
+        return self._client, tokenizer
+
+    def _tokenizer_folder(self, report: Report) -> Path:
+        """For an engine elsewhere: its vocabulary has to be here, its weights need not."""
+        from engine.models import resolve_tokenizer
+
+        return resolve_tokenizer(self._settings.model_name, self._settings.cache, report=report).folder
+
+    async def release(self, linger: bool) -> None:
+        """Gives the engine back: it stays for `keep_alive_s` if `linger`, else it ends with its last user."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+        await asyncio.to_thread(self._give_back, self._settings.keep_alive_s if linger else 0.0)
+
+    def _give_back(self, linger_s: float = 0.0) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.close(linger_s or None)
+            self.lingers_s = linger_s if lease.engine.pid is not None else 0.0
+
+    def status(self) -> EngineStatus:
+        """What runs; starts nothing. Blocking."""
+        from engine.lease import status
+
+        found = status(self._settings.engine)
+        if found is None:
+            return EngineStatus(False)
+        log_file = None if found.log_file is None else str(found.log_file)
+        ready = found.engine
+        if ready is None:
+            return EngineStatus(True, found.stage, None, found.model, pid=found.pid, log_file=log_file)
+        blocks = ready.num_blocks * ready.block_size if ready.num_blocks and ready.block_size else None
+        return EngineStatus(
+            running=True,
+            url=ready.url,
+            model=ready.model,
+            version=ready.version or None,
+            pid=ready.pid,
+            started=ready.started,
+            instance=ready.instance,
+            cache_tokens=blocks,
+            num_users=found.num_leases,
+            hit_rate=_hit_rate(ready.url),
+            log_file=log_file,
+        )
+
+    def stop(self) -> bool:
+        """Ends the engine, whoever uses it; False where none runs. Blocking."""
+        from engine.lease import stop
+
+        return stop(self._settings.engine)
+
+
+def _hit_rate(url: str) -> float | None:
+    """From vLLM's own counters, in tokens; None where it does not tell or has read nothing yet."""
+    with contextlib.suppress(OSError, ValueError):
+        with urllib.request.urlopen(url + "/metrics", timeout=_METRICS_TIMEOUT_S) as answer:
+            text = answer.read().decode("utf-8", "replace")
+        hits, queries = _counter(text, "hits"), _counter(text, "queries")
+        return hits / queries if queries else None
+    return None
+
+
+def _counter(metrics: str, what: str) -> float:
+    found = re.findall(rf"^vllm:prefix_cache_{what}_total(?:\{{.*\}})? (\S+)$", metrics, re.MULTILINE)
+    return sum(float(value) for value in found)

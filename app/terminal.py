@@ -1,0 +1,177 @@
+"""Decides what goes where in a terminal: results on stdout, what is said about the work on stderr, colour for people.
+
+With --json or --jsonl stdout carries JSON and nothing else. Progress shows only where stderr is a terminal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from app.problem import Problem
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.status import Status
+
+_LASTING = re.compile(r"(.*\S) \.\.\. \d+ s")
+
+DONE, FAILED, USAGE, SOME_FAILED = 0, 1, 2, 3
+
+
+@cache
+def out() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+@cache
+def err() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One line of JSON on stdout, flushed, so that a reader of a pipe has each row as it is ready."""
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as dictionaries, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def say(sentence: str) -> None:
+    """A line about the work, on stderr."""
+    err().print(sentence, style="dim", markup=False)
+
+
+def complain(problem: Problem) -> None:
+    """The one sentence of a failure, on stderr."""
+    err().print(f"readonce: {problem.message}", style="red", markup=False)
+
+
+def fail(problem: Problem, as_json: bool = False) -> NoReturn:
+    """Ends the command with the problem's exit code; in JSON the code and the sentence are on stdout too."""
+    if as_json:
+        print_json({"error": {"code": problem.code, "message": problem.message}})
+    complain(problem)
+    raise SystemExit(USAGE if problem.usage else FAILED)
+
+
+class Steps:
+    """Says what is going on: a finished sentence stays as a line; what lasts ("Loading ... 12 s") turns on the spot.
+
+    Where stderr is no terminal, what lasts is said once.
+    """
+
+    def __init__(self) -> None:
+        self._status: Status | None = None
+        self._said = ""
+
+    def __call__(self, words: str) -> None:
+        lasting = _LASTING.fullmatch(words)
+        if lasting is None:
+            self.done()
+            say(words)
+        elif sys.stderr.isatty():
+            self.busy(words)
+        elif lasting.group(1) != self._said:
+            self._said = lasting.group(1)
+            say(self._said)
+
+    def busy(self, words: str) -> None:
+        """Turns a wheel beside `words` until `done`; silent where stderr is no terminal."""
+        if not sys.stderr.isatty():
+            return
+        if self._status is None:
+            self._status = err().status("")
+            self._status.start()
+        self._status.update(safe(words))
+
+    def done(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+@contextmanager
+def steps() -> Iterator[Steps]:
+    made = Steps()
+    try:
+        yield made
+    finally:
+        made.done()
+
+
+class Bars:
+    """A bar for all items and one for the stage of the item at hand; silent without a `progress`."""
+
+    def __init__(self, progress: Progress | None, what: str, count: int) -> None:
+        self._progress = progress
+        self._all = progress.add_task(what, total=count) if progress else None
+        self._stage = progress.add_task("", total=None, visible=False) if progress else None
+
+    def stage(self, name: str) -> Callable[[str, int, int], None]:
+        """Takes (stage, done, total) of the item `name`."""
+
+        def advance(stage: str, done: int, total: int) -> None:
+            if self._progress and self._stage is not None:
+                words = f"{stage} {name}"
+                self._progress.update(self._stage, description=words, completed=done, total=total or None, visible=True)
+
+        return advance
+
+    def next(self) -> None:
+        if self._progress and self._all is not None and self._stage is not None:
+            self._progress.update(self._stage, visible=False)
+            self._progress.advance(self._all)
+
+
+@contextmanager
+def bars(what: str, count: int) -> Iterator[Bars]:
+    """Progress over `count` items on stderr, gone at the end; silent where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield Bars(None, what, count)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(
+        text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True
+    ) as progress:
+        yield Bars(progress, what, count)
+
+
+def table(*heads: str, right: tuple[str, ...] = ()) -> Any:
+    """A plain table; the columns named in `right` are right-aligned figures."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for head in heads:
+        made.add_column(head, justify="right" if head in right else "left", overflow="fold")
+    return made
+
+
+def safe(text: str) -> Any:
+    """Text of a document or a model as it is: never read as markup, control characters shown as blanks."""
+    from rich.text import Text
+
+    return Text("".join(char if char.isprintable() or char in "\n\t" else " " for char in text))

@@ -1,0 +1,113 @@
+"""Decides what two pieces of text have in common: words, numbers and Chinese, Japanese or Korean pairs of characters.
+
+Used to check an answer against what was read, never to search (that is `ingest`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+
+_CJK_RUN = re.compile(f"[{CJK}]+")
+_WORD = re.compile(rf"[^\W_{CJK}]+(?:[-_.'/@:+][^\W_{CJK}]+)*[#+]*|_+\w+", re.UNICODE)
+_PART = re.compile(r"[-_.'/@:+]+")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+# Words that carry no fact; a sentence of nothing else supports nothing.
+STOP = frozenset(
+    """
+    a an and are as at be been but by can could did do does for from had has have he her his how i if in into is it its
+    may might more most must no nor not of on or other our shall she should so such than that the their them then there
+    these they this those to under used use uses using was we were what when where which while who whose why will with
+    within would you your also called according answer document paragraph section text states stated mentioned provided
+    given based following
+    """.split()  # noqa: SIM905, a text reads better than a list
+)
+STOP_PAIRS = frozenset(
+    """
+    的是 是在 这个 一个 可以 以及 或者 根据 文档 文中 段落 中的 了一 什么 哪个 哪些 多少 如何 怎么 为什 是什
+    """.split()  # noqa: SIM905, a text reads better than a list
+)
+_NUMBER_WORDS = {
+    word: str(number)
+    for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())  # noqa: SIM905, a sentence reads better than a list
+}
+
+
+def has_cjk(text: str) -> bool:
+    return _CJK_RUN.search(text) is not None
+
+
+def fold(text: str) -> str:
+    """White space runs as one space, ends stripped; the form in which quotes are compared with pages."""
+    return " ".join(text.split())
+
+
+def normal(text: str) -> str:
+    """One spelling: ligatures, full width, case, soft hyphens, thousands commas and line-end hyphens folded."""
+    text = unicodedata.normalize("NFKC", text).replace("\u00ad", "").casefold()
+    text = re.sub(r"(?<=[^\W\d_])-\s*\n\s*(?=[^\W\d_])", "", text)
+    return _THOUSANDS.sub("", text)
+
+
+def terms(text: str) -> Counter[str]:
+    """What can be compared: stemmed words (compounds also in parts), numbers, CJK pairs (a lone character itself)."""
+    found: Counter[str] = Counter()
+    text = normal(text)
+    for word in _WORD.findall(text):
+        parts = [part for part in _PART.split(word) if part]
+        for part in {word, *parts}:
+            if part not in STOP or part in _NUMBER_WORDS:
+                found[_stem(part)] += 1
+    for run in _CJK_RUN.findall(text):
+        pairs = [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+        found.update(pair for pair in pairs if pair not in STOP_PAIRS)
+    return found
+
+
+def numbers(found: Iterable[str]) -> set[str]:
+    return {term for term in found if term[0].isdigit()}
+
+
+def rarity(texts: Iterable[Iterable[str]]) -> Mapping[str, float]:
+    """Weights by how few of `texts` (as terms) hold a term; at least 0.2. A term that none holds weighs most."""
+    seen: Counter[str] = Counter()
+    count = 0
+    for found in texts:
+        seen.update(set(found))
+        count += 1
+    return _Rarity({term: _weight(count, times) for term, times in seen.items()}, _weight(count, 0))
+
+
+class _Rarity(dict[str, float]):
+    def __init__(self, weights: Mapping[str, float], unseen: float) -> None:
+        super().__init__(weights)
+        self._unseen = unseen
+
+    def __missing__(self, term: str) -> float:
+        return self._unseen
+
+
+def _weight(count: int, times: int) -> float:
+    return max(0.2, math.log((count + 1) / (times + 0.5)))
+
+
+def support(claim: Iterable[str], text: Iterable[str], weights: Mapping[str, float]) -> float:
+    """How much of `claim` stands in `text`, 0 to 1, by weight. 0 where the claim has no terms."""
+    wanted, held = set(claim), set(text)
+    total = sum(weights[term] for term in wanted)
+    return sum(weights[term] for term in wanted & held) / total if total else 0.0
+
+
+def _stem(word: str) -> str:
+    if word in _NUMBER_WORDS:
+        return _NUMBER_WORDS[word]
+    for ending in ("ies", "ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4 and word.isalpha() and not word.endswith("ss"):
+            return word[: -len(ending)]
+    return word

@@ -1,0 +1,137 @@
+"""Decides nothing: Chainlit's calls in, the page's parts out. `serve` and `chainlit run app/ui.py` both load this."""
+
+# The project has to be on the path before its own modules are asked for.
+# ruff: noqa: E402
+# mypy: allow-untyped-calls
+# Chainlit's own methods have no types.
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    # `chainlit run` in a checkout that isn't installed; at the end, because Chainlit takes its own entry off the front.
+    sys.path.append(str(ROOT))
+
+import chainlit as cl
+from chainlit.config import config, config_translation_dir
+from chainlit.server import app as chainlit_app
+
+from app import page_documents, page_log, page_words, web
+from app.conversation import Conversation
+from app.page_adding import add_on_page
+from app.page_adding import files_state as state_of_files
+from app.page_answer import answer_on_page
+from app.page_guard import PageGuard
+from app.page_host import Host
+from app.page_sources import open_source as source_of
+from app.problem import Problem
+from app.words import Language
+
+STOPPED_BY_CHAINLIT = "Task manually stopped."
+
+try:
+    host = Host(web.settings())
+except Problem as problem:
+    sys.exit(f"readonce: {problem.message}")
+
+config.ui.default_theme = "system"  # Its settings know light and dark alone; its page knows this too.
+if config.features.spontaneous_file_upload is not None:
+    config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
+page_words.put_into_chainlit(Path(config_translation_dir))
+if chainlit_app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
+    chainlit_app.add_middleware(
+        PageGuard,
+        state_of=lambda accept: {
+            "state": host.state,
+            "sentence": host.sentence(page_words.language_of_browser(accept)),
+        },
+        most_mib=host.settings.max_file_mib,
+    )
+
+
+@cl.on_app_startup
+async def on_app_startup() -> None:
+    host.begin()
+
+
+@cl.on_app_shutdown
+async def on_app_shutdown() -> None:
+    await host.end()
+
+
+@cl.set_starters
+async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
+    asked = page_documents.starters(host, page_words.language_of_browser(language))
+    return [cl.Starter(label=question, message=question) for question in asked]
+
+
+@cl.on_chat_start
+async def on_chat_start() -> None:
+    cl.user_session.set("conversation", Conversation())
+    # Not awaited: as long as this call runs, Chainlit lets nobody ask.
+    page_documents.offer_soon(host, _language())
+
+
+@cl.on_message
+async def on_message(message: cl.Message) -> None:
+    language = _language()
+    question = (message.content or "").strip()
+    chosen = (message.modes or {}).get(page_documents.MODE)
+    try:
+        if message.elements:
+            added = await add_on_page(host, message.elements, language, warm=not question)
+            await _begun(question or message.elements[0].name or "")
+            if added:
+                chosen = added[0] if len(added) == 1 else page_documents.ALL
+                await page_documents.offer(host, language, chosen)
+        if question:
+            doc_id = page_documents.meant(host, question, chosen)
+            await answer_on_page(host, question, doc_id, _conversation(), language)
+    except Exception as error:  # The one place where the page tells what went wrong.
+        await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
+
+
+async def _begun(what: str) -> None:
+    """Chainlit names a chat by its first message, and shows Stop only in a chat with a name; files give it none."""
+    session = cl.context.session
+    await cl.context.emitter.emit("first_interaction", {"interaction": what, "thread_id": session.thread_id})
+
+
+@cl.on_stop
+async def on_stop() -> None:
+    """Takes Chainlit's own note back: the answer's foot says it, in the reader's language."""
+    for message in cl.chat_context.get():
+        if message.content == STOPPED_BY_CHAINLIT:
+            await message.remove()
+
+
+@cl.action_callback("open_source")
+async def open_source(action: cl.Action) -> dict[str, Any]:
+    language = _language()
+    try:
+        assistant = await host.opened()
+        return await cl.make_async(source_of)(assistant, action.payload, language)
+    except Exception as error:  # The pane shows it where the sheet would be.
+        return {"problem": page_log.explain(error, host.settings.home, language)}
+
+
+@cl.action_callback("files_state")
+async def files_state(action: cl.Action) -> dict[str, Any] | None:
+    return state_of_files(action.payload)
+
+
+def _language() -> Language:
+    environ = getattr(cl.context.session, "environ", None) or {}
+    return page_words.language_of_browser(environ.get("HTTP_ACCEPT_LANGUAGE"))
+
+
+def _conversation() -> Conversation:
+    conversation: Conversation | None = cl.user_session.get("conversation")
+    if conversation is None:  # A session that Chainlit restored after its server was started again.
+        conversation = Conversation()
+        cl.user_session.set("conversation", conversation)
+    return conversation

@@ -1,0 +1,67 @@
+// What stands under an answer: what was read, and the receipt in words with the share that was reused. It also opens the
+// answer's sources beside the chat: Chainlit by itself would open all of them at once, as soon as the answer is there.
+// props: sources {link text: props of SourcePane}, reading, receipt, share (0 to 1 or null), details, stopped.
+import { useEffect, useRef, useState } from 'react';
+import { useSetRecoilState } from 'recoil';
+import { sideViewState } from '@chainlit/react-client';
+import { BookOpen, CircleStop, Zap } from 'lucide-react';
+
+function useSources(foot) {
+  const setSideView = useSetRecoilState(sideViewState);
+  useEffect(() => {
+    const message = foot.current?.closest('.step');
+    if (!message) return;
+    const open = (event) => {
+      const link = event.target.closest?.('a.element-link');
+      const source = link && props.sources[link.textContent];
+      if (!source) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const id = `${source.doc_id}/${source.page}/${source.start}`;
+      setSideView({
+        title: source.heading,
+        elements: [{ id, type: 'custom', name: 'SourcePane', display: 'side', mime: 'application/json', props: source }],
+      });
+    };
+    message.addEventListener('click', open, true);
+    return () => message.removeEventListener('click', open, true);
+  }, []);
+}
+
+function Line({ icon: Icon, children, testid }) {
+  return (
+    <div className="flex items-start gap-2" data-testid={testid}>
+      <Icon className="mt-0.5 h-3.5 w-3.5 ro-still" aria-hidden />
+      <div className="min-w-0 flex-1">{children}</div>
+    </div>
+  );
+}
+
+export default function AnswerFoot() {
+  const [open, setOpen] = useState(false);
+  const foot = useRef(null);
+  useSources(foot);
+  return (
+    <div ref={foot} className="ro-foot flex flex-col gap-1 text-xs text-muted-foreground">
+      {props.stopped && <Line icon={CircleStop} testid="stopped">{props.stopped}</Line>}
+      {props.reading && <Line icon={BookOpen} testid="reading">{props.reading}</Line>}
+      {props.receipt && (
+        <Line icon={Zap} testid="receipt">
+          <button type="button" className="text-left hover:text-foreground" aria-expanded={open} onClick={() => setOpen(!open)}>
+            {props.receipt}
+          </button>
+          {props.share !== null && (
+            <div className="ro-meter" aria-hidden>
+              <div style={{ width: `${(props.share * 100).toFixed(1)}%` }} />
+            </div>
+          )}
+          {open && (
+            <dl className="ro-details" data-testid="details">
+              {props.details.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name} value`}>{value}</dd>])}
+            </dl>
+          )}
+        </Line>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,317 @@
+"""The command line: JSON by exact keys and pure on stdout, one sentence on stderr, an exit code that tells."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import LIBRARY, FakePower, long_text, write
+
+from app.cli import main
+from engine.base import EngineError
+from engine.fake import FakeEngine
+
+Run = Callable[..., tuple[int, str, str]]
+
+ADDED = {
+    "file", "status", "document_id", "pages", "sections", "passages", "tokens", "seconds", "warnings", "error"
+}  # fmt: skip
+RECEIPT = {
+    "prompt_tokens", "cached_tokens", "output_tokens", "first_token_ms", "total_ms", "prefix", "cold_because",
+    "cold_first_token_ms",
+}  # fmt: skip
+CITATION = {"number", "doc_id", "title", "page", "label", "start", "end", "paragraph", "quote"}
+
+
+@pytest.fixture
+def run(power: FakePower, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs one command in this process, over the fake engine; gives its exit code, stdout and stderr."""
+    monkeypatch.setattr("app.power.Power", lambda settings: power)
+
+    def run(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["readonce", *args])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def library(run: Run, tmp_path: Path) -> str:
+    """The id of a document that is there already."""
+    code, out, _ = run("add", str(write(tmp_path, "library.md", LIBRARY)), "--jsonl")
+    assert code == 0
+    return str(rows(out)[0]["document_id"])
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def is_one_sentence(err: str) -> bool:
+    return err.startswith("readonce: ") and err.count("\n") == 1 and "Traceback" not in err
+
+
+def test_add_gives_a_row_a_file_and_goes_on_after_a_bad_one(run: Run, tmp_path: Path) -> None:
+    """Some failed: exit 3. Each row has the contract's keys; an error has a code and one sentence."""
+    good, empty = write(tmp_path, "library.md", LIBRARY), write(tmp_path, "empty.txt", "")
+    code, out, err = run("add", str(empty), str(good), "--jsonl")
+    failed, added = rows(out)
+    assert code == 3
+    assert set(added) == ADDED
+    assert (added["status"], added["error"], added["file"]) == ("ok", None, str(good))
+    assert added["sections"] == 1
+    assert (failed["status"], failed["error"]["code"]) == ("error", "empty_file")
+    assert "\n" not in failed["error"]["message"]
+    assert is_one_sentence(err)
+
+
+def test_add_again_is_unchanged(run: Run, library: str, tmp_path: Path) -> None:
+    """Same bytes, same name: nothing is read again, exit 0."""
+    code, out, err = run("add", str(tmp_path / "library.md"), "--jsonl")
+    assert (code, rows(out)[0]["status"], rows(out)[0]["document_id"], err) == (0, "unchanged", library, "")
+
+
+def test_add_of_nothing_but_a_missing_file_fails(run: Run, tmp_path: Path) -> None:
+    """All failed: exit 1, one sentence that names the file."""
+    code, out, err = run("add", str(tmp_path / "missing.pdf"))
+    assert (code, out) == (1, "")
+    assert is_one_sentence(err)
+    assert "missing.pdf" in err
+
+
+def test_add_of_a_folder_names_what_it_leaves_out(run: Run, tmp_path: Path) -> None:
+    """Formats that are not read yet are counted by suffix, not failed one by one."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    write(folder, "library.md", LIBRARY)
+    write(folder, "sheet.xlsx", "x")
+    code, out, err = run("add", str(folder), "--jsonl")
+    assert (code, len(rows(out))) == (0, 1)
+    assert "1 file left out" in err
+    assert ".xlsx (1)" in err
+
+
+def test_extract_gives_pages_and_stores_nothing(run: Run, tmp_path: Path) -> None:
+    """The contract's keys; `error` is a code."""
+    good, empty = write(tmp_path, "library.md", LIBRARY), write(tmp_path, "empty.txt", "")
+    code, out, _ = run("extract", str(good), str(empty), "--jsonl")
+    first, second = rows(out)
+    assert code == 3
+    assert (first["status"], len(first["pages"]), "reading room" in first["pages"][0]) == ("ok", 1, True)
+    assert (second["status"], second["error"]) == ("error", "empty_file")
+    assert "seconds" in first
+    assert "seconds" in second
+    assert rows(run("ls", "--jsonl")[1]) == []
+
+
+def test_ls_and_show_tell_of_a_document(run: Run, library: str) -> None:
+    """By id, beginning of the id, file name or title; a page's text."""
+    (listed,) = rows(run("ls", "--jsonl")[1])
+    assert (listed["document_id"], listed["file"], listed["kb"]) == (library, "library.md", "default")
+    for words in (library, library[:6], "library.md", "The Marsh Lane Library"):
+        (shown,) = rows(run("show", words, "--json")[1])
+        assert shown["document_id"] == library
+    (page,) = rows(run("show", library, "--page", "1", "--json")[1])
+    assert page["page"] == 1
+    assert "Ottilie Brandt" in page["text"]
+    code, _, err = run("show", library, "--page", "2")
+    assert code == 2
+    assert is_one_sentence(err)
+    for human in (("ls",), ("show", library), ("status",)):
+        assert "The Marsh Lane Library" in run(*human)[1]
+
+
+def test_rm_leaves_nothing_to_find(run: Run, library: str) -> None:
+    """C16: after it returns no search and no question finds the document."""
+    assert rows(run("search", "What does a card cost?", "--jsonl")[1])
+    code, out, _ = run("rm", library, "--jsonl")
+    assert (code, rows(out)) == (0, [{"document": library, "status": "removed", "document_id": library}])
+    assert rows(run("search", "What does a card cost?", "--jsonl")[1]) == []
+    code, _, err = run("ask", "What does a card cost?")
+    assert code == 1
+    assert "readonce add" in err
+    code, _, err = run("rm", library)
+    assert code == 1
+    assert is_one_sentence(err)
+
+
+def test_search_gives_hits_best_first_and_no_more_than_asked(run: Run, library: str) -> None:
+    """Exact keys; the engine is not touched."""
+    code, out, err = run("search", "Where are the maps kept?", "-k", "2", "--jsonl")
+    hits = rows(out)
+    assert (code, err) == (0, "")
+    assert 0 < len(hits) <= 2
+    assert all(set(hit) == {"doc_id", "page", "start", "end", "score", "text"} for hit in hits)
+    assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
+    assert all(hit["doc_id"] == library for hit in hits)
+
+
+def test_ask_as_json_is_one_object_by_exact_keys(run: Run, library: str, engine: FakeEngine) -> None:
+    """Answer, abstained, citations, receipt; stdout holds nothing else."""
+    engine.enqueue("A card costs 12 euros a year [3].", "Students pay 4 euros.")
+    code, out, _ = run("ask", "What does a card cost?", "--doc", library, "--json")
+    (answer,) = rows(out)
+    assert code == 0
+    assert set(answer) == {"answer", "abstained", "citations", "receipt", "reading"}
+    assert set(answer["receipt"]) == RECEIPT
+    assert [set(citation) for citation in answer["citations"]] == [CITATION]
+    assert answer["answer"] == "A card costs 12 euros a year [1]."
+    again = rows(run("ask", "What do students pay?", "--json")[1])[0]["receipt"]
+    assert again["prefix"] == answer["receipt"]["prefix"]
+    assert again["cached_tokens"] >= 0.95 * again["prompt_tokens"]
+
+
+def test_ask_for_a_person_shows_sources_and_receipt(run: Run, library: str, engine: FakeEngine) -> None:
+    """Where stdout is no terminal the checked answer is printed once, without the raw marks."""
+    engine.enqueue("A card costs 12 euros a year [3].")
+    code, out, _ = run("ask", "What does a card cost?")
+    assert code == 0
+    assert out.splitlines()[:2] == [
+        "A card costs 12 euros a year [1].",
+        "[1] The Marsh Lane Library, p. 1: “A reader's card costs 12 euros a year.”",
+    ]
+    assert "prompt tokens reused" in out
+    assert "(cold: first use of these pages)" in out
+
+
+def test_ask_says_how_long_the_engine_stays(run: Run, library: str, power: FakePower) -> None:
+    """On stderr, and only where it does."""
+    power.lingers_s = 600.0
+    assert "The engine stays ready for 10 minutes" in run("ask", "What does a card cost?")[2]
+    power.lingers_s = 0.0
+    assert "stays ready" not in run("ask", "What does a card cost?")[2]
+
+
+@pytest.mark.parametrize(("question", "code", "exit_code"), [("What?", "no_documents", 1), ("  ", "empty_question", 2)])
+def test_failed_ask_has_its_code_in_json_and_its_sentence_on_stderr(
+    run: Run, question: str, code: str, exit_code: int
+) -> None:
+    """A program reads the code, a person the sentence."""
+    got, out, err = run("ask", question, "--json")
+    assert (got, rows(out)[0]["error"]["code"]) == (exit_code, code)
+    assert is_one_sentence(err)
+
+
+def test_engine_that_cannot_start_is_one_sentence(
+    run: Run, library: str, power: FakePower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback, exit 1, and the engine is given back."""
+
+    async def refuse(report: object) -> object:
+        raise EngineError("port_taken", "Port 1 is taken by another program; free it, or set another one.")
+
+    monkeypatch.setattr(power, "connect", refuse)
+    code, out, err = run("ask", "What does a card cost?", "--json")
+    assert (code, rows(out)[0]["error"]["code"]) == (1, "port_taken")
+    assert err.endswith("readonce: Port 1 is taken by another program; free it, or set another one.\n")
+    assert power.released == [True]
+
+
+def test_status_starts_nothing(run: Run, library: str, power: FakePower) -> None:
+    """Engine and documents, as known."""
+    code, out, _ = run("status", "--json")
+    (status,) = rows(out)
+    assert code == 0
+    assert status["engine"]["running"] is False
+    assert [(row["document_id"], row["state"]) for row in status["documents"]] == [(library, "cold")]
+    assert power.num_connects == 0
+
+
+@pytest.mark.parametrize("args", [("nonsense",), ("ask",), ("search", "x", "-k", "0"), ("eval", "retrieval", "/none")])
+def test_wrong_usage_exits_with_two(run: Run, args: tuple[str, ...]) -> None:
+    """And without a traceback."""
+    code, out, err = run(*args)
+    assert code == 2
+    assert "Traceback" not in out + err
+
+
+def test_unknown_setting_exits_with_two(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt variable is named."""
+    monkeypatch.setenv("READONCE_MODLE", "x")
+    code, _, err = run("ls")
+    assert code == 2
+    assert is_one_sentence(err)
+    assert "READONCE_MODLE" in err
+
+
+def test_help_names_every_command_and_version_is_told(run: Run) -> None:
+    """The first things that somebody types."""
+    code, out, _ = run("--help")
+    assert code == 0
+    for command in ("add", "extract", "ls", "show", "rm", "search", "ask", "eval", "status", "serve", "engine", "demo"):
+        assert f" {command} " in out
+    assert run("--version")[1].startswith("readonce ")
+
+
+def test_help_needs_no_heavy_package() -> None:
+    """`readonce --help` is quick: nothing of torch, vllm, faiss or chainlit is imported for it."""
+    import subprocess
+
+    heavy = [
+        "torch",
+        "vllm",
+        "faiss",
+        "llama_index",
+        "sentence_transformers",
+        "chainlit",
+        "openai",
+        "pypdfium2",
+        "transformers",
+        "tokenizers",
+    ]
+    program = f"import sys, app.cli; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_demo_on_the_fake_reads_once_and_reuses_twice(run: Run, engine: FakeEngine) -> None:
+    """Three questions about a sample of at least 12 pages: the first cold, the others 95 % reused, each run anew."""
+    for _ in range(2):
+        code, out, _ = run("demo", "--json")
+        assert code == 0
+        (told,) = rows(out)
+        questions = told["questions"]
+        assert len(questions) == 3
+        assert all({"question", "answer", "citations", "receipt"} <= set(each) for each in questions)
+        first, *others = [each["receipt"] for each in questions]
+        assert first["cached_tokens"] == 0
+        for receipt in others:
+            assert receipt["prefix"] == first["prefix"]
+            assert receipt["cached_tokens"] >= 0.95 * receipt["prompt_tokens"]
+        assert questions[0]["reading"]["num_pages"] >= 12
+
+
+def test_demo_for_a_person_ends_with_a_table_and_where_to_go(run: Run) -> None:
+    """The figures of all three questions, and the next command."""
+    code, out, _ = run("demo")
+    assert code == 0
+    for words in ("prompt", "cached", "share", "first word", "0.0%", "make serve"):
+        assert words in out
+
+
+def test_text_of_a_document_is_never_markup(run: Run, tmp_path: Path, engine: FakeEngine) -> None:
+    """Square brackets and control characters of a file do not colour, hide or move anything."""
+    text = "# [bold red]Alarm[/]\n\nThe siren [blink]howls[/blink] at noon \x1b[31mon Mondays.\n"
+    run("add", str(write(tmp_path, "alarm.md", text)))
+    engine.enqueue("It [blink]howls[/blink] at noon.")
+    for args in (("search", "siren"), ("ask", "When does the siren howl?"), ("ls",)):
+        out = run(*args)[1]
+        assert "\x1b" not in out
+        assert "[blink]howls" in out or "[bold red]Alarm" in out
+
+
+def test_long_document_in_ls_and_show_counts_its_sections(run: Run, tmp_path: Path) -> None:
+    """What will be read at once is visible before anything is asked."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(12))))
+    (shown,) = rows(run("show", "pumps.md", "--json")[1])
+    assert [section["number"] for section in shown["sections"]] == [1, 2, 3]

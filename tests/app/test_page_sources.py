@@ -1,0 +1,97 @@
+"""What a person sees of a source: where it is in words, the sheet or the passage; nothing of what was removed."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from fpdf import FPDF
+from PIL import Image
+
+from app.answer import Citation
+from app.assistant import Assistant
+from app.page_sources import open_source, sheet_of, sheet_words, source_props, where
+
+LIBRARY = """# The Library
+
+Maps are kept in the cellar below the east wing, where the air is dry. They are fetched twice a day, at 10:15 and at
+14:45. The oldest map shows the salt road of 1587.
+"""
+QUOTE = "They are fetched twice a day, at 10:15 and at\n14:45."
+
+
+def asked(doc_id: str, start: int, end: int, page: int = 1) -> dict[str, object]:
+    return {"doc_id": doc_id, "page": page, "start": start, "end": end}
+
+
+def test_a_printed_label_comes_before_the_sheet() -> None:
+    """People cite what is printed; a viewer counts sheets."""
+    assert sheet_words(7, None, 14, "en") == "p. 7"
+    assert sheet_words(4, "iv", 16, "en") == "p. iv, sheet 4 of 16"
+    assert sheet_words(4, "iv", 16, "zh") == "第 iv 页（第 4 张，共 16 张）"
+    assert sheet_of(7, None, 14, "en") == "p. 7 of 14"
+    assert sheet_of(4, "iv", 16, "en") == "p. iv, sheet 4 of 16"
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    path = tmp_path / "library.md"
+    path.write_text(LIBRARY)
+    return path
+
+
+async def test_a_text_file_shows_the_passage_in_its_surroundings(assistant: Assistant, library: Path) -> None:
+    """Before, quote and after are the text itself; the place is a paragraph, for there are no pages."""
+    added = assistant.add(library)
+    text = assistant.corpus.text(added.document_id)
+    start = text.index(QUOTE)
+    shown = open_source(assistant, asked(added.document_id, start, start + len(QUOTE)), "en")
+    assert shown["quote"] == QUOTE
+    assert shown["before"].rstrip().endswith("where the air is dry.")
+    assert shown["after"].lstrip().startswith("The oldest map")
+    citation = Citation(1, added.document_id, "library.md", 1, None, start, start + len(QUOTE), 9, QUOTE)
+    place = where(citation, assistant.documents()[0], "en")
+    assert place == "paragraph 9"
+    props = source_props(citation, place, "en")
+    assert (props["heading"], props["start"], props["quote"]) == ("[1] library.md", start, QUOTE)
+
+
+async def test_a_pdf_shows_the_sheet_with_the_quote_marked(assistant: Assistant, tmp_path: Path) -> None:
+    """A PNG in the answer itself, and a box that lies inside the sheet."""
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=14)
+    pdf.multi_cell(
+        0, 8, "The spare key hangs behind the barometer. It has hung there since the harbour was built. " * 2
+    )
+    path = tmp_path / "key.pdf"
+    pdf.output(str(path))
+    added = assistant.add(path)
+    text = assistant.corpus.text(added.document_id)
+    shown = open_source(assistant, asked(added.document_id, 0, text.index(".") + 1), "en")
+    head, data = shown["image"].split(",")
+    assert head == "data:image/png;base64"
+    (tmp_path / "sheet.png").write_bytes(base64.b64decode(data))
+    picture = Image.open(tmp_path / "sheet.png")
+    assert shown["aspect"] == f"{picture.width} / {picture.height}"
+    assert (shown["where"], shown["pages"]) == ("p. 1 of 1", 1)
+    (left, top, width, height), *more = shown["boxes"]
+    assert more == []
+    assert 0 < left < left + width < 1
+    assert 0 < top < top + height < 0.2
+
+
+async def test_after_remove_no_source_opens(assistant: Assistant, library: Path) -> None:
+    """An answer from before still stands in the chat; its sources say that the document is gone."""
+    added = assistant.add(library)
+    assistant.remove(added.document_id)
+    assert open_source(assistant, asked(added.document_id, 0, 10), "en") == {"problem": "This document was removed."}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"doc_id": "x"}, {"doc_id": "x", "page": "one", "start": 0, "end": 1}, {"doc_id": None, "page": None}]
+)
+async def test_what_the_browser_sends_is_not_trusted(assistant: Assistant, wrong: dict[str, object]) -> None:
+    """A sentence, whatever comes."""
+    assert "problem" in open_source(assistant, wrong, "en")

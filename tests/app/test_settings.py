@@ -1,0 +1,97 @@
+"""Settings: read once, in a known order, and what is unknown or bad is refused in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.problem import Problem
+from app.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, and no READONCE_ variable from outside."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("READONCE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("READONCE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def refusal() -> Problem:
+    with pytest.raises(Problem) as caught:
+        Settings.load()
+    assert "\n" not in caught.value.message
+    assert caught.value.usage
+    return caught.value
+
+
+def test_flag_comes_before_variable_before_file_before_default(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four places, one order."""
+    assert Settings.load().answer_tokens == 256
+    (home / "readonce.toml").write_text("answer_tokens = 11\n")
+    assert Settings.load().answer_tokens == 11
+    monkeypatch.setenv("READONCE_ANSWER_TOKENS", "12")
+    assert Settings.load().answer_tokens == 12
+    assert Settings.load(answer_tokens=13).answer_tokens == 13
+    assert Settings.load(answer_tokens=None).answer_tokens == 12
+
+
+def test_unknown_variable_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt variable would otherwise be ignored for ever."""
+    monkeypatch.setenv("READONCE_SECTION_TOKEN", "9")
+    problem = refusal()
+    assert problem.code == "unknown_setting"
+    assert "READONCE_SECTION_TOKEN" in problem.message
+    assert "section_tokens" in problem.message
+
+
+def test_unknown_key_of_the_file_is_refused_by_name(home: Path) -> None:
+    """As with variables."""
+    (home / "readonce.toml").write_text("modell = 'x'\n")
+    problem = refusal()
+    assert problem.code == "unknown_setting"
+    assert "'modell'" in problem.message
+
+
+@pytest.mark.parametrize("text", ["model = ", "[engine]\nport = 1\n", "home = '/elsewhere'\n", "port = 'many'\n"])
+def test_bad_file_is_refused_in_one_sentence(home: Path, text: str) -> None:
+    """Broken TOML, a table, a key that would move the file itself, a value of the wrong kind."""
+    (home / "readonce.toml").write_text(text)
+    assert refusal().code in ("bad_setting", "unknown_setting")
+
+
+def test_bad_value_names_variable_value_and_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence says what to mend."""
+    monkeypatch.setenv("READONCE_PORT", "70000")
+    problem = refusal()
+    assert problem.code == "bad_setting"
+    for part in ("port", "READONCE_PORT", "70000", "65535"):
+        assert part in problem.message
+
+
+def test_settings_are_frozen() -> None:
+    """Read once; nobody changes them later."""
+    with pytest.raises(ValidationError):
+        Settings.load().port = 1  # type: ignore[misc]
+
+
+def test_model_and_section_budget_follow_the_device() -> None:
+    """A GPU takes the large model and long sections, a CPU the small ones; what is set explicitly wins."""
+    cpu, gpu = Settings.load(device="cpu"), Settings.load(device="gpu")
+    assert (cpu.model_name, cpu.section_budget) == ("qwen2.5-coder-0.5b", 2_000)
+    assert (gpu.model_name, gpu.section_budget) == ("qwen3-4b", 32_000)
+    assert Settings.load(device="cpu", model="smollm2-135m").model_name == "smollm2-135m"
+
+
+@pytest.mark.parametrize("max_sections", [1, 2, 3])
+@pytest.mark.parametrize("model_len", [2_048, 8_192, 32_768])
+def test_sections_and_reserve_always_fit_the_model(model_len: int, max_sections: int) -> None:
+    """Sections, the room behind them and the answer together never exceed the model."""
+    settings = Settings.load(device="gpu", max_model_len=model_len, max_sections=max_sections)
+    assert settings.section_budget * max_sections + settings.reserve_tokens <= model_len

@@ -1,0 +1,75 @@
+"""Words about answers: what the engine reported, in English and Chinese, and nothing that it did not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.answer import Reading
+from app.words import not_in_reading, nothing_relevant, page_words, receipt_words, seconds
+from engine.base import Receipt
+
+WARM = Receipt(2031, 1984, 20, 210.0, 1900.0, "p", None, 5512.0)
+READING = Reading("d", "Handbook", "Fees", True, 1, 14, 14, "p")
+
+
+def test_warm_receipt_says_what_was_reused_and_what_cold_took() -> None:
+    """The sentence of the README."""
+    assert receipt_words(WARM) == "1,984 of 2,031 prompt tokens reused, first word after 0.2 s; cold it took 5.5 s"
+
+
+def test_cold_receipt_says_why_instead_of_a_comparison() -> None:
+    """Every reason has its words."""
+    cold = replace(WARM, cached_tokens=0, cold_because="first_use", first_token_ms=5512.0)
+    assert (
+        receipt_words(cold)
+        == "0 of 2,031 prompt tokens reused, first word after 5.5 s (cold: first use of these pages)"
+    )
+    for reason in ("evicted", "restarted", "changed", "unknown"):
+        assert "(cold: " in receipt_words(replace(cold, cold_because=reason))
+
+
+def test_unreported_reuse_is_never_zero() -> None:
+    """C4: an engine that is silent about its cache."""
+    silent = replace(WARM, cached_tokens=None, cold_because=None, cold_first_token_ms=None)
+    assert receipt_words(silent) == "2,031 prompt tokens, reuse not reported, first word after 0.2 s"
+    assert "未报告" in receipt_words(silent, "zh")
+
+
+def test_answer_without_a_word_has_no_first_word() -> None:
+    """None, not 0.0 s."""
+    assert "no word came" in receipt_words(replace(WARM, first_token_ms=None))
+
+
+def test_chinese_receipt() -> None:
+    """The same figures."""
+    assert receipt_words(WARM, "zh") == "2,031 个提示词元中复用了 1,984 个，0.2 s 后出现第一个字；冷读时用了 5.5 s"
+
+
+def test_abstention_tells_whole_from_part() -> None:
+    """ "Not in this document" is only said where all of it was read."""
+    assert not_in_reading(READING, 1, "en") == "Not in this document (all 14 pages were read)."
+    nearest = "Not in “Handbook”, the nearest of 3 documents (all 14 pages were read)."
+    assert not_in_reading(READING, 3, "en") == nearest
+    part = replace(READING, whole=False, first_page=3, last_page=5)
+    assert not_in_reading(part, 9, "en") == (
+        "Not in the passages searched (pages 3 to 5 of 14 of “Handbook” were read): read the whole document?"
+    )
+    assert not_in_reading(READING, 1, "zh") == "此文档中没有（已读全部 14 页）。"
+    assert "第 3 至 5 页" in not_in_reading(part, 1, "zh")
+    assert nothing_relevant(1, "en") == "Not in the passages searched: nothing in 1 document matches the question."
+
+
+@pytest.mark.parametrize(
+    ("page", "label", "words"),
+    [(20, "10", "p. 10, sheet 20 of 240"), (7, None, "p. 7"), (7, "7", "p. 7"), (2, "ii", "p. ii, sheet 2 of 240")],
+)
+def test_printed_label_is_shown_where_it_differs(page: int, label: str | None, words: str) -> None:
+    """C8: people look for what is printed, viewers open sheets."""
+    assert page_words(page, label, 240) == words
+
+
+def test_seconds_have_the_digits_a_person_wants() -> None:
+    """Neither 0.0 s nor 5.512 s."""
+    assert [seconds(ms) for ms in (20, 94, 200, 5512, 12_400)] == ["0.02 s", "0.09 s", "0.2 s", "5.5 s", "12 s"]

@@ -1,0 +1,72 @@
+"""The page over an engine without a model, to look at while the page is drawn: it says so in its state line.
+
+usage: READONCE_HOME=... python -m tests.browser.page_on_fake PORT MODEL_FOLDER
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+from app import web
+from app.assistant import Assistant
+from app.settings import Settings
+from engine.base import Engine, Prompt
+from engine.fake import Delays, FakeEngine
+from engine.tokenizer import Tokenizer
+from ingest.corpus import Corpus
+
+START_S = 4
+
+
+class FakePower:
+    """In place of what starts vLLM: the same sentences, then the fake."""
+
+    lingers_s = 0.0
+
+    def __init__(self, model_folder: Path) -> None:
+        self.tokenizer = tokenizer = Tokenizer(model_folder)
+        self.engine = FakeEngine(
+            tokenizer,
+            lambda prompt: _quoting(tokenizer, prompt),
+            delays=Delays(prompt_token_s=0.001, answer_token_s=0.06),
+            model="fake engine (no model)",
+        )
+
+    async def connect(self, report) -> tuple[Engine, Tokenizer]:
+        for second in range(START_S):
+            report(f"Playing the start of an engine ({second + 1} of {START_S})")
+            await asyncio.sleep(1)
+        return self.engine, self.tokenizer
+
+    async def release(self, linger: bool) -> None:
+        await self.engine.close()
+
+
+def _quoting(tokenizer: Tokenizer, prompt: Prompt) -> str:
+    """An answer that repeats the numbered paragraph that shares most words with the question."""
+    text = tokenizer.decode(prompt.prefix.token_ids)
+    question = tokenizer.decode(prompt.tail_ids).rsplit("user\n", 1)[-1].split("<|im_end|>")[0]
+    if "nowhere" in question:
+        return "NOT FOUND"
+    wanted = set(re.findall(r"\w{3,}|[\u4e00-\u9fff]", question.lower()))
+    lines = re.findall(r"^\[(\d+)\] (.+)$", text, re.MULTILINE)
+    scored = sorted(lines, key=lambda line: -len(wanted & set(re.findall(r"\w{3,}|[\u4e00-\u9fff]", line[1].lower()))))
+    said = " ".join(f"{line[1]} [{line[0]}]" for line in scored[:2])
+    return said + " ![x](https://example.org/leak?q=1) See also https://example.org/elsewhere."
+
+
+def main(port: int, model_folder: Path) -> None:
+    settings = Settings.load()
+
+    def opened(cls: type[Assistant], chosen: Settings) -> Assistant:
+        return cls(chosen, Corpus.open(chosen.home, chosen.ingest), FakePower(model_folder))  # type: ignore[arg-type]
+
+    Assistant.open = classmethod(opened)  # type: ignore[method-assign, assignment]
+    web.serve(settings, "127.0.0.1", port)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,248 @@
+"""The page in a real Chromium on the real engine: what a person does in the first ten minutes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from browser_kit import Served, Server, picture, until
+from fpdf import FPDF
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = pytest.mark.browser
+
+ANSWER_MS = 180_000
+FERRY = "The ferry to Sandholm leaves from pier four at 08:15 every morning."
+PRICE = "A return ticket for the ferry costs 23 crowns."
+
+
+@pytest.fixture(scope="module")
+def timetable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PDF of four pages; what is asked stands on page 3."""
+    pdf = FPDF()
+    for number in range(1, 5):
+        pdf.add_page()
+        pdf.set_font("Helvetica", size=12)
+        filler = (
+            f"Page {number} of the island almanac tells about gulls, ropes and the weather of {1900 + number}. "
+            "Nobody has to remember any of this, but it makes the page long enough to be worth reading once. "
+        )
+        pdf.multi_cell(0, 7, filler * 6 + (f"\n\n{FERRY} {PRICE}\n\n" + filler * 3 if number == 3 else ""))
+    path = tmp_path_factory.mktemp("uploads") / "island almanac.pdf"
+    pdf.output(str(path))
+    return path
+
+
+def open_page(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    expect(page.locator("#chat-input")).to_be_visible()
+    # The socket is connected when the documents are offered.
+    expect(page.locator("#mode-picker-trigger-document")).to_be_visible(timeout=120_000)
+
+
+def ask(page: Page, question: str) -> None:
+    page.fill("#chat-input", question)
+    page.keyboard.press("Enter")
+
+
+def last_answer(page: Page) -> str:
+    return page.locator(".ai-message").last.inner_text()
+
+
+def receipts(page: Page) -> list[str]:
+    return page.get_by_test_id("receipt").all_inner_texts()
+
+
+def answered(page: Page, count: int) -> str:
+    """Waits for the `count`-th receipt and gives it."""
+    expect(page.get_by_test_id("receipt")).to_have_count(count, timeout=ANSWER_MS)
+    return receipts(page)[-1]
+
+
+def upload(page: Page, path: Path) -> str:
+    """Drops a file in and gives what the card says of it in the end."""
+    page.set_input_files("input[type=file] >> nth=0", path)
+    expect(page.locator("#chat-submit")).to_be_enabled()
+    page.click("#chat-submit")
+    expect(page.locator("[data-testid=added-files] [data-state=ready]")).to_have_count(1, timeout=ANSWER_MS)
+    return page.locator("[data-testid=added-files] [role=status]").inner_text()
+
+
+def test_the_page_opens_while_the_engine_starts_and_a_question_waits_for_it(served: Served, page: Page) -> None:
+    """The page is there at once and says what is being done; a starter clicked meanwhile is answered, not refused."""
+    assert served.state()["state"] == "starting"
+    page.goto(served.url)
+    expect(page.locator("#ro-state")).to_have_attribute("data-state", "starting", timeout=20_000)
+    expect(page).to_have_title("readonce")
+    starter = page.locator("#starters button").first
+    expect(starter).to_be_enabled()
+    picture(page, "01-starting")
+    starter.click()
+    expect(page.locator(".ai-message")).to_contain_text("asked as soon as the engine is ready", timeout=20_000)
+    picture(page, "02-waiting")
+    served.wait_until_ready()
+    assert "prompt tokens" in answered(page, 1)
+    picture(page, "03-starter-answered")
+
+
+def test_an_upload_is_read_asked_and_its_page_opens_with_the_sentence_marked(
+    served: Served, page: Page, timetable: Path
+) -> None:
+    """Drop a PDF, ask, see the words come, open the source; the second question reuses at least 95 %."""
+    served.wait_until_ready()
+    open_page(page, served)
+    said = upload(page, timetable)
+    assert re.search(r"4 pages, 1 section; read whole in one go .* warm", said), said
+    picture(page, "04-uploaded")
+
+    ask(page, "At what time does the ferry to Sandholm leave?")
+    lengths = [0]
+    while page.get_by_test_id("receipt").count() == 0:
+        length = len(last_answer(page)) if page.locator(".ai-message").count() > 1 else 0
+        if length > lengths[-1]:
+            lengths.append(length)
+        time.sleep(0.02)
+    assert len(lengths) > 3, "the words did not stream"
+    assert "08:15" in last_answer(page)
+
+    # Not the mark in the text but the line below names the page.
+    source = page.locator("a.element-link", has_text="p. 3").first
+    expect(source).to_be_visible()
+    source.click()
+    sheet = page.get_by_test_id("sheet")
+    expect(sheet).to_be_visible(timeout=30_000)
+    assert sheet.evaluate("image => image.naturalWidth") > 800
+    assert page.get_by_test_id("where").inner_text() == "p. 3 of 4"
+    assert "08:15" in page.get_by_test_id("quote").inner_text()
+    mark = page.locator(".ro-sheet mark").first.bounding_box()
+    frame = sheet.bounding_box()
+    assert mark is not None
+    assert frame is not None
+    assert frame["y"] < mark["y"] < frame["y"] + frame["height"]
+    assert mark["width"] > frame["width"] * 0.2
+    picture(page, "05-source")
+
+    ask(page, "What does a return ticket for the ferry cost?")
+    receipt = answered(page, 2)
+    found = re.search(r"([\d,]+) of ([\d,]+) prompt tokens reused", receipt)
+    assert found is not None, receipt
+    reused, prompt = (int(figure.replace(",", "")) for figure in found.groups())
+    assert reused >= 0.95 * prompt, receipt
+    assert "23" in last_answer(page)
+    picture(page, "06-second-question")
+
+
+def test_stop_ends_the_answer_on_the_page_and_in_the_engine(served: Served, page: Page) -> None:
+    """What had been written stays, and vLLM works on nothing any more."""
+    served.wait_until_ready()
+    open_page(page, served)
+    ask(page, "Tell me everything that the harbour handbook says about berths, fees, tides and the ferry, at length.")
+    until(lambda: served.running_requests() > 0, 60, "the question did not reach the engine")
+    until(lambda: page.locator(".ai-message").count() > 0 and len(last_answer(page)) > 60, 60, "no words came")
+    page.click("#stop-button")
+    expect(page.get_by_test_id("stopped")).to_be_visible(timeout=10_000)
+    until(lambda: served.running_requests() == 0, 5, "the engine goes on after Stop")
+    assert len(last_answer(page)) > 60
+    assert "manually" not in page.locator("body").inner_text()
+    assert receipts(page) == []
+    picture(page, "07-stopped")
+
+
+def test_a_bad_file_gets_its_own_sentence_and_the_others_go_on(served: Served, page: Page, tmp_path: Path) -> None:
+    """A damaged PDF and a good note in one go: one line says what is wrong, the other is ready."""
+    served.wait_until_ready()
+    (tmp_path / "damaged.pdf").write_bytes(b"%PDF-1.7\nno more than this")
+    (tmp_path / "note.md").write_text("# Note\n\nThe spare key hangs behind the barometer.\n")
+    open_page(page, served)
+    page.set_input_files("input[type=file] >> nth=0", [tmp_path / "damaged.pdf", tmp_path / "note.md"])
+    expect(page.locator("#chat-submit")).to_be_enabled()
+    page.click("#chat-submit")
+    expect(page.locator("[data-state=ready]", has_text="note.md")).to_be_visible(timeout=ANSWER_MS)
+    expect(page.locator("[data-state=failed]", has_text="damaged.pdf")).to_contain_text("damaged")
+    assert "Traceback" not in page.locator("body").inner_text()
+    picture(page, "08-bad-file")
+
+
+def test_the_page_shows_no_chainlit_and_loads_nothing_from_elsewhere(served: Served, page: Page) -> None:
+    """Name, logo, words are ours; no request leaves for another host."""
+    hosts: set[str] = set()
+    page.on("response", lambda response: hosts.add(response.url.split("/")[2]))
+    open_page(page, served)
+    page.click("#readme-button")
+    expect(page.get_by_role("dialog")).to_contain_text("Read once, ask many times")
+    assert "chainlit" not in page.locator("body").inner_text().lower()
+    assert hosts == {f"localhost:{served.port}"}
+
+
+@pytest.mark.parametrize(
+    ("theme", "language", "width", "height"),
+    [
+        ("dark", "en-US", 1280, 800),
+        ("light", "zh-CN", 1280, 800),
+        ("dark", "zh-CN", 390, 844),
+        ("light", "en-US", 390, 844),
+    ],
+)
+def test_the_page_fits_the_screen_in_both_themes_and_languages(
+    served: Served, browser: Browser, theme: str, language: str, width: int, height: int
+) -> None:
+    """Nothing is wider than the screen, from the welcome to an open source."""
+    served.wait_until_ready()
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        locale=language,
+        color_scheme="dark" if theme == "dark" else "light",
+    )
+    page = context.new_page()
+    open_page(page, served)
+    expect(page.locator("html")).to_have_class(re.compile(theme))
+    expected = "Ask a question" if language == "en-US" else "提问"
+    assert expected in page.locator("#message-composer").inner_html()
+    picture(page, f"10-welcome-{theme}-{language}-{width}")
+    page.locator("#starters button").first.click()
+    answered(page, 1)
+    picture(page, f"11-answer-{theme}-{language}-{width}")
+    link = page.locator("a.element-link")
+    if link.count():
+        link.first.click()
+        expect(page.locator("[data-testid=sheet], [data-testid=passage]")).to_be_visible(timeout=30_000)
+        picture(page, f"12-source-{theme}-{language}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+def test_a_taken_port_is_told_in_one_sentence(served: Served, server: Server) -> None:
+    """A second `serve` on the same port ends at once, with the mend and no traceback."""
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(served.port)]
+    done = subprocess.run(command, env=server.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert f"Port {served.port} on 127.0.0.1 is taken" in " ".join(done.stderr.split())
+    assert "readonce serve --port" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_chainlit_run_serves_the_same_page(served: Served, server: Server, page: Page) -> None:
+    """From the project's root: title, starters and an answer, on the engine that already runs."""
+    served.wait_until_ready()
+    same = server.chainlit_run()
+    same.wait_until_ready()
+    open_page(page, same)
+    expect(page).to_have_title("readonce")
+    expect(page.locator("#starters button")).not_to_have_count(0)
+    page.locator("#starters button").first.click()
+    assert "prompt tokens" in answered(page, 1)
+    picture(page, "09-chainlit-run")
+    same.stop()
+
+
+def test_a_killed_page_leaves_no_engine(served: Served) -> None:
+    """kill -9 of `serve`: ten seconds later nothing answers on the engine's port. The last test: it ends the page."""
+    served.wait_until_ready()
+    assert served.engine_answers()
+    served.process.kill()
+    served.process.wait(10)
+    until(lambda: not served.engine_answers(), 10, "the engine outlives its page")

@@ -1,0 +1,18 @@
+"""What every test may rely on: marked tests are left out, with the reason, where their program is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    has_engine = importlib.util.find_spec("vllm") is not None
+    has_browser = shutil.which("chromium") is not None
+    for item in items:
+        if item.get_closest_marker("engine") and not has_engine:
+            item.add_marker(pytest.mark.skip(reason="vLLM is not installed: make env"))
+        if item.get_closest_marker("browser") and not has_browser:
+            item.add_marker(pytest.mark.skip(reason="Chromium is not installed: apt-get install chromium"))
