@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -58,8 +59,11 @@ def main(arguments: Sequence[str], serve: Callable[[list[str]], None] | None = N
 
 def _serve_vllm(flags: list[str]) -> None:
     sys.argv = ["vllm", *flags]
-    from vllm.entrypoints.launchers.api_server.entry import main as serve
-
+    try:
+        from vllm.entrypoints.launchers.api_server.entry import main as serve
+    except ImportError:  # vLLM before 0.28: the module is its own entry
+        runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")
+        return
     untyped: Callable[[], None] = serve
     untyped()
 
