@@ -165,16 +165,17 @@ class Client:
     async def _request(
         self, prompt: Prompt, sampling: Sampling, room: int, with_vllm_fields: bool
     ) -> AsyncStream[Completion]:
-        fields: dict[str, Any] = {}
+        # The openai package walks through a `prompt` argument id by id (0.75 s for 41,000), not through `extra_body`.
+        fields: dict[str, Any] = {"prompt": prompt.token_ids}
         if with_vllm_fields:
-            fields = {"return_token_ids": True, "repetition_penalty": sampling.repetition_penalty}
+            fields |= {"return_token_ids": True, "repetition_penalty": sampling.repetition_penalty}
             if prompt.prefix.salt:
                 fields["cache_salt"] = prompt.prefix.salt
             if sampling.priority:
                 fields["priority"] = sampling.priority
         return await self._openai.completions.create(
             model=self.model,
-            prompt=list(prompt.token_ids),
+            prompt="",
             max_tokens=min(sampling.max_tokens, room),
             temperature=sampling.temperature,
             stop=list(sampling.stop) or None,

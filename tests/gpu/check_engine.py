@@ -26,15 +26,15 @@ from engine.prompt import Layout, SectionText
 from engine.server import EngineSettings
 from engine.tokenizer import Tokenizer
 
-WORDS = "berth harbour crane ferry rope lamp buoy ledger gull tide pilot anchor mole lock basin chart".split()
+WORDS = ("berth", "harbour", "crane", "ferry", "rope", "lamp", "buoy", "ledger", "gull", "tide", "pilot", "anchor")
 QUESTIONS = ("Who keeps the ledger?", "When does the ferry leave?", "How high is the tide?", "Where is the pilot?")
 
 
 def paragraphs(num_tokens: int) -> tuple[tuple[int, str], ...]:
     """Fresh text of about `num_tokens` tokens; nothing of it was ever cached."""
-    rows, words_in_row = [], 60
-    for number in range(1, max(2, num_tokens // 120) + 1):
-        words = " ".join(f"{random.choice(WORDS)} {random.randrange(1000)}" for _ in range(words_in_row // 2))
+    rows = []
+    for number in range(1, max(2, num_tokens // 155) + 1):
+        words = " ".join(f"{random.choice(WORDS)} {random.randrange(1000)}" for _ in range(30))
         rows.append((number, words))
     return tuple(rows)
 
