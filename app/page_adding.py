@@ -3,9 +3,6 @@
 The work goes on when Stop is pressed or the page is left: a file that was dropped is not lost half way.
 """
 
-# mypy: allow-untyped-calls
-# Chainlit's own methods have no types.
-
 from __future__ import annotations
 
 import asyncio

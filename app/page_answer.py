@@ -1,8 +1,5 @@
 """Decides how one answer comes onto the page: what is being done, words as they come, then the checked text."""
 
-# mypy: allow-untyped-calls
-# Chainlit's own methods have no types.
-
 from __future__ import annotations
 
 import asyncio

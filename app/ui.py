@@ -2,9 +2,6 @@
 
 # The project has to be on the path before its own modules are asked for.
 # ruff: noqa: E402
-# mypy: allow-untyped-calls
-# Chainlit's own methods have no types.
-
 from __future__ import annotations
 
 import sys
