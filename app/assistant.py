@@ -215,7 +215,7 @@ def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
         return Answer(abstention, True, (), finish.receipt, read.reading, finish.token_ids)
     cited = cite(text, question, read.sources)
     if not cited.citations:
-        # Of 22 such answers of a 0.5B model 2 were right: see the figures in `app.cite`.
+        # Of 21 such answers of a 0.5B model one was right: see the figures in `app.cite`.
         said = unsupported(cited.text, abstention, language)
         return Answer(said, True, (), finish.receipt, read.reading, finish.token_ids)
     return Answer(cited.text, False, cited.citations, finish.receipt, read.reading, finish.token_ids)
