@@ -25,7 +25,7 @@ STOP = frozenset(
     may might more most must no nor not of on or other our shall she should so such than that the their them then there
     these they this those to under used use uses using was we were what when where which while who whose why will with
     within would you your also called according answer document paragraph section text states stated mentioned provided
-    given based following
+    given based following yes
     """.split()  # noqa: SIM905, a text reads better than a list
 )
 STOP_PAIRS = frozenset(

@@ -101,9 +101,11 @@ def nothing_relevant(num_documents: int, language: Language) -> str:
     return f"Not in the passages searched: nothing in {documents} matches the question."
 
 
-def unsupported(language: Language) -> str:
-    """Put behind an answer of which no sentence stands in what was read."""
-    return "（在所读文本中未找到依据。）" if language == "zh" else "(Not found in the text that was read.)"
+def unsupported(answer: str, abstention: str, language: Language) -> str:
+    """An answer of which no sentence stands in what was read: the abstention first, the model's words as its own."""
+    if language == "zh":
+        return f"{abstention}模型的回答在文中没有依据：“{answer}”"
+    return f"{abstention} What the model said has no support in the text: “{answer}”"
 
 
 def page_range(first: int, last: int, language: Language = "en") -> str:

@@ -170,13 +170,18 @@ async def test_nothing_relevant_asks_no_model(assistant: Assistant, power: FakeP
     assert power.num_connects == 0
 
 
-async def test_answer_from_memory_is_marked(assistant: Assistant, engine: FakeEngine, tmp_path: Path) -> None:
-    """No sentence of it stands in what was read: it is shown, uncited, and said so."""
+async def test_answer_from_memory_abstains_and_labels_it(
+    assistant: Assistant, engine: FakeEngine, tmp_path: Path
+) -> None:
+    """No sentence of it stands in what was read: that is said first, and the words are shown as the model's own."""
     add(assistant, tmp_path)
     engine.enqueue("Paris is the capital of France.")
-    marked = await answer(assistant, "What is the capital of France?")
-    assert marked.text == "Paris is the capital of France. (Not found in the text that was read.)"
-    assert (marked.abstained, marked.citations) == (False, ())
+    labelled = await answer(assistant, "What is the capital of France?")
+    assert labelled.text == (
+        "Not in this document (the whole text was read)."
+        " What the model said has no support in the text: “Paris is the capital of France.”"
+    )
+    assert (labelled.abstained, labelled.citations) == (True, ())
 
 
 async def test_documents_come_and_go_without_an_engine(assistant: Assistant, power: FakePower, tmp_path: Path) -> None:

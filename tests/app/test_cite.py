@@ -98,6 +98,13 @@ def test_short_answer_is_placed_by_the_question() -> None:
     assert [citation.paragraph for citation in cited.citations] == [2]
 
 
+def test_bare_yes_is_placed_by_the_question() -> None:
+    """It has no words of its own; the paragraph that the question is about is shown."""
+    cited = cite("Yes.", "Are maps kept in the basement?", READ)
+    assert cited.text == "Yes [1]."
+    assert cited.citations[0].quote == "Maps are kept in the basement."
+
+
 def test_chinese_is_matched_by_pairs_of_characters() -> None:
     """No spaces, full-width stop, mark before it."""
     cited = cite("该站于2009年9月28日启用【14】。", "何时启用?", READ)

@@ -274,6 +274,22 @@ def test_help_needs_no_heavy_package() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_eval_retrieval_writes_a_row_a_question(run: Run, tmp_path: Path) -> None:
+    """In the pack's own ids; what it did is told on stderr."""
+    pack, out = tmp_path / "pack", tmp_path / "r.jsonl"
+    pack.mkdir()
+    write(pack, "library.md", LIBRARY)
+    document = {"id": "lib", "title": "L", "language": "en", "format": "md", "path": "library.md", "text": LIBRARY}
+    question = {"id": "lib-1", "doc_id": "lib", "language": "en", "kind": "fact", "question": "What does a card cost?"}
+    write(pack, "documents.jsonl", json.dumps(document))
+    write(pack, "questions.jsonl", json.dumps(question | {"answers": ["12 euros"]}))
+    code, stdout, err = run("eval", "retrieval", str(pack), "-o", str(out))
+    (row,) = rows(out.read_text())
+    assert (code, stdout, row["question_id"]) == (0, "", "lib-1")
+    assert row["hits"][0]["doc_id"] == "lib"
+    assert "1 questions about 1 documents, 0 without a hit" in err
+
+
 def test_demo_on_the_fake_reads_once_and_reuses_twice(run: Run, engine: FakeEngine) -> None:
     """Three questions about a sample of at least 12 pages: the first cold, the others 95 % reused, each run anew."""
     for _ in range(2):
