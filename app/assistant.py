@@ -166,7 +166,9 @@ class Assistant:
     async def warm_engine(self) -> None:
         """Has the engine answer a small request, so that its own first steps are behind it. Caches nothing of use."""
         reader = await self._ready()
-        await reader.engine.warm(reader.layout.prefix((), salt_of(self.settings.home, "\0first"), "first request"))
+        prefix = reader.layout.prefix((), salt_of(self.settings.home, "\0first"), "first request")
+        await reader.engine.warm(prefix)  # its first long step
+        await reader.engine.warm(prefix)  # its first short one, as after a cached prefix
 
     def engine_status(self) -> EngineStatus:
         """What runs; starts nothing. Blocking."""

@@ -13,6 +13,7 @@ import typer
 
 from app import commands_documents as documents
 from app import commands_engine as engine
+from app import commands_files as files
 from app import commands_questions as questions
 from app import terminal
 from app.problem import tell
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (documents.add, documents.ls, documents.show, documents.rm, documents.search, documents.extract):
+for command in (files.add, documents.ls, documents.show, documents.rm, documents.search, files.extract):
     app.command(rich_help_panel="Documents")(command)
 app.command(rich_help_panel="Questions")(questions.ask)
 app.command(rich_help_panel="Questions")(questions.demo)

@@ -1,8 +1,7 @@
-"""Decides how the commands about documents speak: add, extract, ls, show, rm, search. They only translate."""
+"""Decides how the commands about stored documents speak: ls, show, rm, search. They only translate."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,80 +14,20 @@ from app.words import page_words
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
-    from ingest.add import Added
     from ingest.store import StoredDocument
 
 Kb = Annotated[str, typer.Option("--kb", help="The knowledge base.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each row on stdout, and nothing else.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else.")]
-Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders (with all below them) or globs.")]
 DocumentWords = Annotated[
     str, typer.Argument(metavar="DOC", help="An id, the beginning of one, a file name or a title.")
 ]
-
-STYLES = {
-    "ok": "green",
-    "replaced": "green",
-    "unchanged": "dim",
-    "duplicate": "yellow",
-    "no_text": "yellow",
-    "error": "red",
-}
 
 
 def opened() -> Assistant:
     from app.assistant import Assistant
 
     return Assistant.open(Settings.load())
-
-
-def add(paths: Paths, kb: Kb = "default", jsonl: Jsonl = False) -> None:
-    """Take files in: read, split and index them, so that they can be searched and asked about."""
-    files = _found(paths)
-    assistant = opened()
-    failed = 0
-    with terminal.bars("files", len(files)) as bars:
-        for file in files:
-            try:
-                row = _added(assistant.add(file, kb=kb, progress=bars.stage(file.name)), file)
-            except Exception as error:  # one bad file never stops the others
-                row = _refused(error, file)
-            bars.next()
-            failed += row["status"] == "error"
-            terminal.print_json(row) if jsonl else _print_added(row)
-            if row["status"] == "error":
-                terminal.complain(Problem(row["error"]["code"], f"{file}: {row['error']['message']}"))
-    assistant.corpus.close()
-    _exit(failed, len(files))
-
-
-def extract(paths: Paths, jsonl: Jsonl = False) -> None:
-    """Print the text of files, page by page; nothing is stored."""
-    from ingest.document import IngestError
-    from ingest.read import read
-
-    files = _found(paths)
-    settings = Settings.load().ingest
-    failed = 0
-    for file in files:
-        started = time.perf_counter()
-        row: dict[str, Any] = {"file": str(file), "status": "ok", "pages": []}
-        try:
-            document = read(file, settings)
-            row["pages"] = [page.text for page in document.pages]
-            row["status"] = "ok" if any(text.strip() for text in row["pages"]) else "no_text"
-        except IngestError as error:
-            row |= {"status": "error", "error": error.code, "message": error.message}
-            terminal.complain(Problem(error.code, f"{file}: {error.message}"))
-            failed += 1
-        row["seconds"] = round(time.perf_counter() - started, 3)
-        if jsonl:
-            terminal.print_json(row)
-        else:
-            for number, text in enumerate(row["pages"], 1):
-                terminal.out().rule(f"{file.name}, page {number}", style="dim")
-                terminal.out().print(terminal.safe(text))
-    _exit(failed, len(files))
 
 
 def ls(kb: Kb = "default", jsonl: Jsonl = False) -> None:
@@ -166,7 +105,7 @@ def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "
             stored = assistant.find(word, kb)
             assistant.remove(stored.id, kb)
         except Exception as error:  # one unknown name never stops the others
-            row = _refused(error, Path(word))
+            row = refused(error, Path(word))
             failed += 1
             terminal.complain(Problem(row["error"]["code"], row["error"]["message"]))
             row = {"document": word, "status": "error", "error": row["error"]}
@@ -176,7 +115,7 @@ def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "
                 terminal.out().print(terminal.safe(f"removed  {stored.title}"))
         if jsonl:
             terminal.print_json(row)
-    _exit(failed, len(words))
+    finish(failed, len(words))
 
 
 def search(
@@ -201,50 +140,16 @@ def search(
         )
     titles = {document.id: document.title for document in assistant.documents(kb)}
     for number, hit in enumerate(hits, 1):
-        terminal.out().print(terminal.safe(f"{number}. {titles[hit.doc_id]}, p. {hit.page}"), style="bold")
+        terminal.out().print(terminal.safe(f"{number}. {titles[hit.doc_id]}, {page_words(hit.page, hit.label)}"), style="bold")
         terminal.out().print(terminal.safe(" ".join(hit.text.split())))
 
 
-def _found(paths: list[str]) -> tuple[Path, ...]:
-    from app.files import find_files
-    from ingest.read import SUFFIXES
-
-    found = find_files(paths, SUFFIXES)
-    if found.left_out:
-        terminal.say(found.left_out_words)
-    if not found.files:
-        raise Problem(
-            "nothing_to_add", f"No file to read in {', '.join(paths)}; {', '.join(sorted(SUFFIXES))} can be read."
-        )
-    return found.files
-
-
-def _added(added: Added, file: Path) -> dict[str, Any]:
-    row = {"file": str(file), "status": added.status, "document_id": added.document_id, "error": None}
-    row |= {name: getattr(added, name) for name in ("pages", "sections", "passages", "tokens")}
-    return row | {"seconds": round(added.seconds, 3), "warnings": list(added.warnings)}
-
-
-def _refused(error: Exception, file: Path) -> dict[str, Any]:
+def refused(error: Exception, file: Path) -> dict[str, Any]:
+    """The row of a file that was not taken in; raises what nobody foresaw."""
     problem = tell(error)
     if problem is None:
         raise error
     return {"file": str(file), "status": "error", "error": {"code": problem.code, "message": problem.message}}
-
-
-def _print_added(row: dict[str, Any]) -> None:
-    if row["status"] == "error":
-        return
-    name, status = Path(row["file"]).name, row["status"]
-    facts = (
-        f"{row['pages']:,} pages, {row['sections']:,} sections, {row['passages']:,} passages, {row['seconds']:.1f} s"
-    )
-    line = terminal.safe(f"{status:<10} {name}  ")
-    line.stylize(STYLES.get(status, ""), 0, len(status))
-    line.append(facts, "dim")
-    terminal.out().print(line)
-    for warning in row["warnings"]:
-        terminal.out().print(terminal.safe(f"           {warning}"), style="yellow")
 
 
 def _listed(document: StoredDocument, kb: str) -> dict[str, Any]:
@@ -263,6 +168,7 @@ def _listed(document: StoredDocument, kb: str) -> dict[str, Any]:
     }
 
 
-def _exit(failed: int, count: int) -> None:
+def finish(failed: int, count: int) -> None:
+    """Ends a command over `count` items with the exit code that says how many of them failed."""
     if failed:
         raise typer.Exit(terminal.FAILED if failed == count else terminal.SOME_FAILED)

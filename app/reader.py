@@ -5,6 +5,8 @@ What cannot fit the model is refused in one sentence; it is never cut silently.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -46,6 +48,7 @@ class Read:
     @cached_property
     def sources(self) -> tuple[Source, ...]:
         text, pages = self.document.text, {page.number: page for page in self.document.pages}
+        titles = {heading.start: heading.title for heading in self.document.headings}
         return tuple(
             Source(
                 self.document.id,
@@ -55,6 +58,7 @@ class Read:
                 pages[paragraph.page].label,
                 paragraph.start,
                 text[paragraph.start : paragraph.end],
+                _body(text, paragraph, titles) - paragraph.start,
             )
             for paragraph in self.paragraphs
         )
@@ -142,6 +146,18 @@ class Reader:
             f"This part of “{planned.document.title}” takes {prefix.num_tokens:,} tokens and the model holds {most:,}"
             f" beside an answer; set READONCE_SECTION_TOKENS={max(fits, 200)} and add the document again.",
         )
+
+
+def _body(text: str, paragraph: Paragraph, titles: Mapping[int, str]) -> int:
+    """Where the paragraph goes on after the headings it begins with; its start where it is nothing but headings."""
+    at = paragraph.start
+    while at in titles:
+        words = r"\s+".join(re.escape(word) for word in titles[at].split())
+        found = re.compile(rf"#*\s*(?:[\dA-Z.]+\s+)?{words}\s*").match(text, at, paragraph.end)
+        if found is None or found.end() == at:
+            break
+        at = found.end()
+    return at if at < paragraph.end else paragraph.start
 
 
 def _title(document: str, section: str) -> str:

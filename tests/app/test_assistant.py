@@ -67,6 +67,14 @@ async def test_quote_of_every_citation_stands_on_its_page(
             assert citation.quote == fold(text[citation.start : citation.end])
 
 
+async def test_headings_are_read_but_not_quoted(assistant: Assistant, engine: FakeEngine, tmp_path: Path) -> None:
+    """A quote begins with the sentence, not with what stands above it; a heading alone may still be quoted."""
+    add(assistant, tmp_path)
+    engine.enqueue("The reading room opens at 9 in the morning on weekdays.")
+    said = await answer(assistant, "When does it open?")
+    assert said.citations[0].quote.startswith("The reading room opens at 9")
+
+
 async def test_second_question_reuses_what_the_first_one_read(
     assistant: Assistant, engine: FakeEngine, tmp_path: Path
 ) -> None:

@@ -98,6 +98,13 @@ def test_short_answer_is_placed_by_the_question() -> None:
     assert [citation.paragraph for citation in cited.citations] == [2]
 
 
+def test_quote_is_the_sentence_that_tells_what_was_asked() -> None:
+    """Not the one that shares most words with a question that the answer repeats."""
+    hall = sources("The wash house is the low white house with two chimneys. It has eight showers, all of them warm.")
+    (citation,) = cite("The wash house has eight showers.", "How many showers has the wash house?", hall).citations
+    assert citation.quote == "It has eight showers, all of them warm."
+
+
 def test_bare_yes_is_placed_by_the_question() -> None:
     """It has no words of its own; the paragraph that the question is about is shown."""
     cited = cite("Yes.", "Are maps kept in the basement?", READ)
