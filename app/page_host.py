@@ -23,8 +23,8 @@ from app.words import Language
 State = Literal["starting", "ready", "failed"]
 
 LOOK_S = 0.5
-# A section that is being read can't be interrupted, and takes seconds without a GPU: somebody who has just asked or added
-# something will ask again.
+# A section that is being read can't be interrupted, and takes seconds without a GPU: somebody who has just asked or
+# added something will ask again.
 QUIET_S = 20.0
 STARTERS_A_SAMPLE = 2
 SAMPLES_ADDED = "samples_added"
