@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.problem import Problem
 
-FOLDERS = Path(__file__).parent.parent / "data", Path(__file__).parent / "web" / "data"
+FOLDERS = Path(__file__).parent.parent / "data", Path(__file__).parent / "assets" / "data"
 NAME = "samples.json"
 
 
