@@ -23,6 +23,8 @@ MODE = "document"
 ALL = "all"
 MOST_STARTERS = 4
 
+_background: set[asyncio.Task[None]] = set()
+
 
 def starters(host: Host, language: Language) -> list[str]:
     """Questions to begin with about the samples that are there, those in the reader's language first."""
@@ -44,8 +46,14 @@ def meant(host: Host, question: str, chosen: str | None) -> str | None:
     return None
 
 
-async def offer_when_there(host: Host, language: Language) -> None:
-    """Offers the documents, and again when the samples have been added."""
+def offer_soon(host: Host, language: Language) -> None:
+    """Offers the documents in the background, and again when the samples have been added; returns at once."""
+    task = asyncio.create_task(_offer_when_there(host, language))
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+
+
+async def _offer_when_there(host: Host, language: Language) -> None:
     try:
         await host.opened()
         await offer(host, language, ALL)

@@ -1,7 +1,6 @@
 """Decides nothing: Chainlit's calls in, the page's parts out. `serve` and `chainlit run app/ui.py` both load this."""
 
 # The project has to be on the path before its own modules are asked for.
-# ruff: noqa: E402
 # mypy: allow-untyped-calls
 # Chainlit's own methods have no types.
 
@@ -39,6 +38,8 @@ except Problem as problem:
     sys.exit(f"readonce: {problem.message}")
 
 config.ui.default_theme = "system"  # Its settings know light and dark alone; its page knows this too.
+if config.features.spontaneous_file_upload is not None:
+    config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
 page_words.put_into_chainlit(Path(config_translation_dir))
 if chainlit_app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
     chainlit_app.add_middleware(
@@ -70,7 +71,8 @@ async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
 @cl.on_chat_start
 async def on_chat_start() -> None:
     cl.user_session.set("conversation", Conversation())
-    await page_documents.offer_when_there(host, _language())
+    # Not awaited: as long as this call runs, Chainlit lets nobody ask.
+    page_documents.offer_soon(host, _language())
 
 
 @cl.on_message

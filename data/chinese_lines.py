@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 # Lines neither begin with these nor end with those.
-NOT_FIRST = "，。、；：？！）”’》…"  # noqa: RUF001 - Chinese punctuation is meant
-NOT_LAST = "（“‘《"  # noqa: RUF001 - as above
+NOT_FIRST = "，。、；：？！）”’》…"
+NOT_LAST = "（“‘《"
 
 
 def broken(text: str, room_mm: float, width_mm: Callable[[str], float]) -> list[str]:

@@ -9,28 +9,31 @@ and both go on for ever if the server is killed; so each of them asks the kernel
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
+import runpy
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+# Each process leaves its id to its children, so that a child can see whether its parent is still there.
+_PARENT = "ENGINE_LAUNCH_PARENT_PID"
 
 
 def die_with_parent() -> None:
-    """Has this process killed as soon as its parent is gone. Does nothing in the server itself.
+    """Has this process killed as soon as its parent is gone; does nothing in the server itself.
 
     Runs in vLLM's children: as the `readonce` plugin (`vllm.general_plugins`), and already when a spawned child imports
     this module as its main module, before vLLM is loaded there. Harmless if it runs twice.
     """
-    parent = multiprocessing.parent_process()
-    if parent is None or not sys.platform.startswith("linux"):
+    parent = os.environ.get(_PARENT)
+    if parent is None or parent == str(os.getpid()) or not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent.pid:  # it died before we asked
+    if parent != str(os.getppid()):  # it died before we asked
         os.kill(os.getpid(), signal.SIGKILL)
+    os.environ[_PARENT] = str(os.getpid())  # for the children of this one
 
 
 if __name__ == "__mp_main__":
@@ -49,14 +52,18 @@ def main(arguments: Sequence[str], serve: Callable[[list[str]], None] | None = N
     state_dir, separator, *flags = arguments
     if separator != "--":
         raise SystemExit("usage: python -m engine.launch STATE_DIR -- FLAGS")
+    os.environ[_PARENT] = str(os.getpid())
     with Keeper(Path(state_dir)):
         (serve or _serve_vllm)(flags)
 
 
 def _serve_vllm(flags: list[str]) -> None:
     sys.argv = ["vllm", *flags]
-    from vllm.entrypoints.launchers.api_server.entry import main as serve
-
+    try:
+        from vllm.entrypoints.launchers.api_server.entry import main as serve
+    except ImportError:  # vLLM before 0.28: the module is its own entry
+        runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")
+        return
     untyped: Callable[[], None] = serve
     untyped()
 

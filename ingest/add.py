@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -84,9 +85,7 @@ def add_file(
             embedder = load_embedder()
             identity = EmbedderIdentity(embedder.name, embedder.dimension)
             store.check_identity(identity)
-            prepared = prepare(
-                document, embedder, settings, PurePath(name).suffix.lower(), copy.stat().st_size, progress
-            )
+            prepared = prepare(document, embedder, settings, _suffix(name), copy.stat().st_size, progress)
             _report(progress, "store", 0, 1)
             store.add(prepared, kb, name, identity, copy)
             _report(progress, "store", 1, 1)
@@ -146,6 +145,12 @@ def _remove_stale(staging: Path) -> None:
                 path.unlink()
         except FileNotFoundError:
             continue
+
+
+def _suffix(name: str) -> str:
+    """The name's ending as the kept file's, where it is a plain one."""
+    suffix = PurePath(name).suffix.lower()
+    return suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else ""
 
 
 def _report(progress: Progress | None, stage: str, done: int, total: int) -> None:

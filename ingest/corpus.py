@@ -68,7 +68,14 @@ class Corpus:
         """
         started = time.monotonic()
         outcome = add_file(
-            path, kb, name or path.name, self._store, self._staging, self._load_embedder, self.settings, progress
+            path,
+            kb,
+            _storable(name or path.name),
+            self._store,
+            self._staging,
+            self._load_embedder,
+            self.settings,
+            progress,
         )
         return self._added(path, kb, outcome, time.monotonic() - started)
 
@@ -131,9 +138,8 @@ class Corpus:
         Raises:
             IngestError: `not_found`.
         """
-        for document in self._store.documents(kb):
-            if document.id == doc_id:
-                return document
+        for document in self._store.documents(kb, doc_id):
+            return document
         raise IngestError("not_found", f"There is no document {doc_id}{_in(kb)}: `readonce ls` shows what there is.")
 
     def resolve_document(self, words: str, kb: str | None = None) -> StoredDocument:
@@ -214,6 +220,11 @@ class Corpus:
             if self._embedder is None:
                 self._embedder = open_embedder(self.settings.embedder)
             return self._embedder
+
+
+def _storable(name: str) -> str:
+    """A file name that can be kept and shown: no path, no NUL, nothing that is not Unicode."""
+    return Path(name.replace("\0", "")).name.encode("utf-8", "replace").decode() or "unnamed"
 
 
 def _in(kb: str | None) -> str:

@@ -6,7 +6,6 @@ Nothing heavy is imported before the first text comes. The packaged models make 
 from __future__ import annotations
 
 import importlib.util
-import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -144,10 +143,6 @@ class TransformerEmbedder:
 
 def _loaded(name: str, source: str, packaged: bool) -> tuple[Any, Any]:
     """The model, and its tokenizer without truncation, so that texts over the limit can be seen."""
-    if packaged:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         from sentence_transformers import SentenceTransformer
         from tokenizers import Tokenizer

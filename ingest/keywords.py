@@ -12,6 +12,7 @@ import unicodedata
 
 _PAIRED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0eff\U00020000-\U0003ffff"
 _RUN = re.compile(rf"[{_PAIRED}]+|[^\W{_PAIRED}]+", re.UNICODE)
+_PAIRED_RUN = re.compile(rf"[{_PAIRED}]+")
 # A word with marks in it: "e.g", "19001-2015", "gb/t", "/etc/passwd", "snake_case" (an underscore is a word character).
 _COMPOUND = re.compile(rf"[^\W{_PAIRED}]+(?:[-./_+:@][^\W{_PAIRED}]+)+")
 _STANDARD = re.compile(r"(?<![a-z0-9])([a-z]{1,5})(?:[/ -]([a-z]{1,2}))?[ -]?(\d[\d.]*)(?![a-z0-9])")
@@ -24,8 +25,9 @@ _STOPWORDS_TEXT = (
     "you your "
 )
 _STOPWORDS = frozenset(_STOPWORDS_TEXT.split())
-# Pairs that only make a clause a question.
+# Pairs and single characters that only make a clause, or make it a question.
 _QUESTION_PAIRS_TEXT = (
+    "的 了 在 是 中 和 与 吗 呢 吧 有 为 被 把 对 从 到 用 の は が を に で と も 은 는 이 가 을 를 "
     "什么 哪个 哪些 哪里 哪种 如何 怎么 怎样 多少 为何 是否 可以 应该 需要 请问 我们 "
     "你们 他们 这个 那个 一个 是什 么是 的是 是在 有哪 是哪 的哪 から です ます した "
     "して いる ある こと どの なに 何で は何 "
@@ -57,7 +59,7 @@ def keywords(text: str) -> list[str]:
     words: list[str] = []
     for match in _RUN.finditer(text):
         run = match.group()
-        if re.match(f"[{_PAIRED}]", run):
+        if _PAIRED_RUN.match(run):
             words += [run[at : at + 2] for at in range(len(run) - 1)] or [run]
         else:
             words += [part for part in run.split("_") if part]
@@ -69,6 +71,19 @@ def keywords(text: str) -> list[str]:
         if second or len(letters) <= 4:
             words.append(letters + second + digits)
     return words
+
+
+def index_words(text: str) -> list[str]:
+    """What a passage is found by: its words, and the last character of each run of pairs.
+
+    So that each character of a run begins a word, and one alone ("猫") is found as the beginning of one.
+    """
+    return keywords(text) + [run[-1] for run in _PAIRED_RUN.findall(folded(text)) if len(run) > 1]
+
+
+def is_single(word: str) -> bool:
+    """Whether `word` is one Chinese, Japanese, Korean or Thai character, to be searched as a beginning."""
+    return len(word) == 1 and _PAIRED_RUN.match(word) is not None
 
 
 def question_words(question: str) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ingest.embed import Embedder
 from ingest.index import Ids
-from ingest.keywords import question_words
+from ingest.keywords import is_single, question_words
 from ingest.store import check_identity, identity
 from ingest.vectors import NearestPassages
 
@@ -159,7 +159,7 @@ def _allowed(connection: sqlite3.Connection, scope: Scope) -> Ids | None:
 
 def _by_words(connection: sqlite3.Connection, question: str, scope: Scope, limit: int) -> dict[int, float]:
     """The share of the question's words by passage id, best first."""
-    words = [f'"{word}"' for word in question_words(question)[:_MOST_WORDS]]
+    words = [f'"{word}"{"*" * is_single(word)}' for word in question_words(question)[:_MOST_WORDS]]
     if not words:
         return {}
     condition, values = _scoped(scope)

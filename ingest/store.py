@@ -14,7 +14,7 @@ from ingest.database import Database
 from ingest.document import Document, DocumentKind, Heading, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Vectors
 from ingest.index import Ids, vectors_from_blobs
-from ingest.keywords import keywords
+from ingest.keywords import index_words
 
 Status = Literal["ok", "no_text"]
 
@@ -186,16 +186,18 @@ class Store:
     def kbs(self) -> tuple[str, ...]:
         return tuple(row["kb"] for row in self._rows("SELECT DISTINCT kb FROM members ORDER BY kb"))
 
-    def documents(self, kb: str | None) -> tuple[StoredDocument, ...]:
-        """Members of `kb` (None: of all), in the order in which they were added."""
+    def documents(self, kb: str | None, document_id: str | None = None) -> tuple[StoredDocument, ...]:
+        """Members of `kb` (None: of all), in the order in which they were added; of one document where it is named."""
         rows = self._rows(
             """SELECT d.id, m.kb, m.name, d.title, d.kind, d.num_tokens, d.num_bytes, m.added_at, d.warnings,
                    (SELECT count(*) FROM pages WHERE document_id = d.id) AS pages,
                    (SELECT count(*) FROM passages WHERE document_id = d.id) AS passages
                FROM members m JOIN documents d ON d.id = m.document_id
-               WHERE ? IS NULL OR m.kb = ? ORDER BY m.added_at, m.rowid""",
+               WHERE (? IS NULL OR m.kb = ?) AND (? IS NULL OR d.id = ?) ORDER BY m.added_at, m.rowid""",
             kb,
             kb,
+            document_id,
+            document_id,
         )
         return tuple(
             StoredDocument(
@@ -375,7 +377,7 @@ def _insert_passages(
             'INSERT INTO passages (document_id, number, page, start, "end", vector) VALUES (?,?,?,?,?,?)',
             (document_id, *astuple(passage), vector.astype("<f4").tobytes()),
         ).lastrowid
-        words = " ".join(keywords(text[passage.start : passage.end]))
+        words = " ".join(index_words(text[passage.start : passage.end]))
         connection.execute("INSERT INTO keywords (rowid, words) VALUES (?, ?)", (id_, words))
 
 

@@ -17,9 +17,17 @@ def document_from_wire(fields: dict[str, Any]) -> Document:
     """The inverse of `document_to_wire`."""
     return Document(
         id=fields["id"],
-        title=fields["title"],
+        title=_sound(fields["title"]),
         kind=fields["kind"],
-        pages=tuple(Page(**page) for page in fields["pages"]),
-        headings=tuple(Heading(**heading) for heading in fields["headings"]),
-        warnings=tuple(fields["warnings"]),
+        pages=tuple(
+            Page(page["number"], _sound(page["text"]), None if page["label"] is None else _sound(page["label"]))
+            for page in fields["pages"]
+        ),
+        headings=tuple(Heading(_sound(one["title"]), one["level"], one["start"]) for one in fields["headings"]),
+        warnings=tuple(_sound(warning) for warning in fields["warnings"]),
     )
+
+
+def _sound(text: str) -> str:
+    """Half a surrogate pair, which bad files hold and no store takes, becomes one question mark: spans stay."""
+    return text.encode("utf-8", "replace").decode()

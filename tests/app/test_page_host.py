@@ -1,4 +1,4 @@
-"""What goes on behind the page: it opens at once, a question waits for the engine, a failure is a sentence and is mended."""
+"""What goes on behind the page: it opens at once, a question waits for the engine, a failure is told and mended."""
 
 from __future__ import annotations
 

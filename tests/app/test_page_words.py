@@ -1,4 +1,4 @@
-"""The page's sentences: both languages complete, figures in the right form, Chainlit's own words replaced where they differ."""
+"""The page's sentences: both languages complete, figures in the right form, few of Chainlit's words replaced."""
 
 from __future__ import annotations
 

@@ -51,9 +51,12 @@ def serve(flags: list[str]) -> None:
 
 
 def sleep_in_child() -> None:
-    die_with_parent()
     time.sleep(600)
 
+
+if __name__ == "__mp_main__":
+    die_with_parent()
+    die_with_parent()  # the plugin runs it again
 
 if __name__ == "__main__":
     main(sys.argv[1:], serve)

@@ -161,6 +161,28 @@ def test_chinese_words_and_standards_are_found_by_keyword(corpus, write):
         assert (hits[0].doc_id, hits[0].keyword_rank) == (chinese.document_id, 1)
 
 
+def test_one_chinese_character_finds_its_words(corpus, write):
+    """A question of one character is found as the beginning, the middle and the end of a run."""
+    for number, text in enumerate(("猫在睡觉。", "黑猫来了。", "一只猫。", "狗在睡觉。")):
+        corpus.add(write(f"{number}.txt", text))
+    assert {hit.text for hit in corpus.search("猫")} == {"猫在睡觉。", "黑猫来了。", "一只猫。"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "suffix"),
+    [
+        ("../../etc/pump.md", "pump.md", ".md"),
+        ("pu\0mp.MD", "pump.MD", ".md"),
+        ("pump\udcff.txt", "pump?.txt", ".txt"),
+        ("pump.a b", "pump.a b", ""),
+    ],
+)
+def test_a_hostile_name_is_kept_as_a_plain_one(corpus, write, given, kept, suffix):
+    added = corpus.add(write("x.txt", PUMP), name=given)
+    assert [document.name for document in corpus.documents()] == [kept]
+    assert corpus.file(added.document_id).name == added.document_id + suffix
+
+
 def test_ligatures_and_divided_words_are_found_and_shown_as_they_are(corpus, write):
     """Case C9: normalised for search, kept for display."""
     corpus.add(write("a.md", "The ﬁrst diﬀerent oﬃce was includ-ing a vault."))

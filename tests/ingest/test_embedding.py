@@ -16,6 +16,23 @@ def minilm() -> Embedder:
     return open_embedder("minilm")
 
 
+def test_the_packaged_model_asks_no_network(monkeypatch):
+    """And leaves the process's environment as it is: an engine started later may well ask a hub."""
+    import os
+    import socket
+
+    def refuse(*arguments, **options):
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    before = dict(os.environ)
+    assert open_embedder("minilm").embed_question("pump").shape == (384,)
+    assert {key for key in os.environ if key.startswith(("HF_", "TRANSFORMERS_"))} == {
+        key for key in before if key.startswith(("HF_", "TRANSFORMERS_"))
+    }
+
+
 def test_vectors_are_unit_length_and_in_the_order_of_the_texts(minilm):
     """Batches are sorted by length inside; the caller sees nothing of it."""
     texts = ["A pump.", "The boiler starts at dawn. " * 20, "好", "A valve that opens at night."] * 12
