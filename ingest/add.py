@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal
 
+from ingest.changes import Changes, Prepared
 from ingest.document import Document, IngestError
 from ingest.embed import Embedder
+from ingest.identity import EmbedderIdentity
 from ingest.paragraphs import split_paragraphs
 from ingest.passages import split_passages
 from ingest.read import Progress, check_size, read
 from ingest.sections import paragraph_tokens
 from ingest.settings import IngestSettings
-from ingest.store import EmbedderIdentity, Prepared, Store
+from ingest.store import Store
 
 AddStatus = Literal["ok", "unchanged", "replaced", "duplicate", "no_text"]
 _STALE_SECONDS = 24 * 3600
@@ -61,6 +63,7 @@ def add_file(
     kb: str,
     name: str,
     store: Store,
+    changes: Changes,
     staging: Path,
     load_embedder: Callable[[], Embedder],
     settings: IngestSettings,
@@ -80,14 +83,14 @@ def add_file(
         if earlier_name is not None and held is None:
             return Outcome(document_id, "duplicate", earlier_name)
         # Stored already, in this base under another name or in another base: nothing to read again.
-        if not store.join(kb, document_id, name):
+        if not changes.join(kb, document_id, name):
             document = read(copy, settings, progress, name=name)
             embedder = load_embedder()
             identity = EmbedderIdentity(embedder.name, embedder.dimension)
-            store.check_identity(identity)
+            changes.check_identity(identity)
             prepared = prepare(document, embedder, settings, _suffix(name), copy.stat().st_size, progress)
             _report(progress, "store", 0, 1)
-            store.add(prepared, kb, name, identity, copy)
+            changes.add(prepared, kb, name, identity, copy)
             _report(progress, "store", 1, 1)
         return Outcome(document_id, "ok" if held is None else "replaced", earlier_name)
 

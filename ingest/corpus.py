@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Self
 
 from ingest.add import Added, AddStatus, Outcome, add_file, prepare
+from ingest.changes import Changes
 from ingest.database import Database
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder, open_embedder
+from ingest.identity import EmbedderIdentity
 from ingest.read import Progress
 from ingest.search import Hit, Scope, search
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
-from ingest.store import EmbedderIdentity, Store, StoredDocument
+from ingest.store import Store, StoredDocument
 from ingest.vectors import NearestPassages
 
 _FEWEST_ID_LETTERS = 4
@@ -30,12 +32,13 @@ class Corpus:
 
     def __init__(self, home: Path, settings: IngestSettings, embedder: Embedder | None) -> None:
         self.settings = settings
-        self._files = home / "files"
+        files = home / "files"
         self._staging = home / "staging"
-        for folder in (self._files, self._staging):
+        for folder in (files, self._staging):
             folder.mkdir(parents=True, exist_ok=True)
         self._database = Database(home / "documents.sqlite3")
-        self._store = Store(self._database, self._files)
+        self._store = Store(self._database, files)
+        self._changes = Changes(self._database, files)
         self._nearest = NearestPassages(home / "passages.faiss")
         self._embedder = embedder
         self._embedder_lock = threading.Lock()
@@ -72,6 +75,7 @@ class Corpus:
             kb,
             _storable(name or path.name),
             self._store,
+            self._changes,
             self._staging,
             self._load_embedder,
             self.settings,
@@ -105,7 +109,7 @@ class Corpus:
 
         When this returns, no search of any process finds it there; without a base left, text and file are erased.
         """
-        return self._store.remove(doc_id, kb)
+        return self._changes.remove(doc_id, kb)
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Cuts and embeds all stored texts again with the present embedder; the old passages serve until it is done.
@@ -119,7 +123,7 @@ class Corpus:
             done.append((doc_id, prepared.passages, prepared.vectors))
             if progress:
                 progress("embed", number, len(ids))
-        self._store.replace_passages(done, EmbedderIdentity(self.embedder.name, self.embedder.dimension))
+        self._changes.replace_passages(done, EmbedderIdentity(self.embedder.name, self.embedder.dimension))
         return sum(len(passages) for _, passages, _ in done)
 
     # -- asking
@@ -190,7 +194,7 @@ class Corpus:
             return kept
         sections = split_sections(self._store.document(doc_id), self._store.paragraphs(doc_id), budget)
         if sections:
-            self._store.save_sections(doc_id, budget, sections)
+            self._changes.save_sections(doc_id, budget, sections)
         return sections
 
     def file(self, doc_id: str) -> Path:

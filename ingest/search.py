@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingest.embed import Embedder
+from ingest.identity import check_identity, identity
 from ingest.index import Ids
 from ingest.keywords import is_single, question_words
-from ingest.store import check_identity, identity
 from ingest.vectors import NearestPassages
 
 # How much meaning counts beside words. Measured over 166 questions, recall at 5 of facts / of everyday rewordings:

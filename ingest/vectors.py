@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from ingest.embed import Vectors
-from ingest.index import Ids, IndexState, VectorIndex, load_index
-from ingest.store import EmbedderIdentity, base_id, generation, vectors_by_id
+from ingest.identity import EmbedderIdentity, base_id, generation
+from ingest.index import Ids, IndexState, VectorIndex, load_index, vectors_from_blobs
 
 _SPOT_CHECKS = 8
 
@@ -75,7 +75,7 @@ class NearestPassages:
 def _agrees(index: VectorIndex, connection: sqlite3.Connection) -> bool:
     """Whether the newest vectors of the index are what the store holds under the same ids."""
     newest = np.sort(index.ids)[-_SPOT_CHECKS:]
-    ids, vectors = vectors_by_id(connection, (int(id_) for id_ in newest), index.state.dimension)
+    ids, vectors = _stored_vectors(connection, (int(id_) for id_ in newest), index.state.dimension)
     return all(np.array_equal(index.vector(int(id_)), vector) for id_, vector in zip(ids, vectors, strict=True))
 
 
@@ -84,4 +84,17 @@ def _catch_up(index: VectorIndex, connection: sqlite3.Connection) -> None:
     held = index.ids
     index.remove(np.setdiff1d(held, stored))
     new = np.setdiff1d(stored, held)
-    index.add(*vectors_by_id(connection, (int(id_) for id_ in new), index.state.dimension))
+    index.add(*_stored_vectors(connection, (int(id_) for id_ in new), index.state.dimension))
+
+
+def _stored_vectors(connection: sqlite3.Connection, ids: Iterable[int], dimension: int) -> tuple[Ids, Vectors]:
+    """Reads vectors from the store: ids of shape (n,) and vectors of shape (n, dimension)."""
+    found = [
+        (id_, row[0])
+        for id_ in ids
+        if (row := connection.execute("SELECT vector FROM passages WHERE id = ?", (id_,)).fetchone()) is not None
+    ]
+    return (
+        np.array([id_ for id_, _ in found], dtype=np.int64),
+        vectors_from_blobs([blob for _, blob in found], dimension),
+    )

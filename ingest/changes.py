@@ -1,0 +1,196 @@
+"""Decides how documents come and go: each change is one transaction, so that all of it is stored, or nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ingest.database import Database
+from ingest.document import Document, IngestError, Paragraph, Passage, Section
+from ingest.embed import Vectors
+from ingest.identity import EmbedderIdentity, check_identity
+from ingest.keywords import index_words
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A document with everything that is worked out before the base is touched. `vectors`: one row a passage."""
+
+    document: Document
+    paragraphs: tuple[Paragraph, ...]
+    passages: tuple[Passage, ...]
+    vectors: Vectors
+    num_tokens: int
+    suffix: str
+    num_bytes: int
+
+
+class Changes:
+    """Writes documents into bases and takes them out.
+
+    Args:
+        files: Where the original bytes are kept, as "<document id><suffix>".
+    """
+
+    def __init__(self, database: Database, files: Path) -> None:
+        self._database = database
+        self._files = files
+
+    def check_identity(self, wanted: EmbedderIdentity) -> None:
+        """Refuses an embedder that the base was not made with, before any work is done.
+
+        Raises:
+            IngestError: `embedder_changed`.
+        """
+        with self._database.reading() as connection:
+            check_identity(connection, wanted, bind=False)
+
+    def add(self, prepared: Prepared, kb: str, name: str, identity: EmbedderIdentity, staged: Path) -> None:
+        """Adds a document to `kb` under `name`, in place of what had that name there; moves `staged` to its files.
+
+        Raises:
+            IngestError: `embedder_changed`.
+        """
+        document = prepared.document
+        with self._database.writing() as connection:
+            check_identity(connection, identity, bind=bool(prepared.passages))
+            _release_name(connection, kb, name, document.id)
+            if not _exists(connection, document.id):
+                _insert(connection, prepared)
+                staged.replace(self._files / f"{document.id}{prepared.suffix}")
+            _join(connection, kb, document.id, name)
+            _drop_unreferenced(connection)
+            _next_generation(connection)
+        self._sweep_files()
+
+    def join(self, kb: str, document_id: str, name: str) -> bool:
+        """Makes a stored document a member of `kb`, in place of what had that name there; False if it is not stored."""
+        with self._database.writing() as connection:
+            if not _exists(connection, document_id):
+                return False
+            _release_name(connection, kb, name, document_id)
+            _join(connection, kb, document_id, name)
+            _drop_unreferenced(connection)
+            _next_generation(connection)
+        self._sweep_files()
+        return True
+
+    def remove(self, document_id: str, kb: str | None) -> bool:
+        """Takes a document out of `kb` (None: out of all), erases it if no base is left; False if it was not there."""
+        with self._database.writing() as connection:
+            removed = connection.execute(
+                "DELETE FROM members WHERE document_id = ? AND (? IS NULL OR kb = ?)", (document_id, kb, kb)
+            ).rowcount
+            _drop_unreferenced(connection)
+            _next_generation(connection)
+        self._sweep_files()
+        return removed > 0
+
+    def replace_passages(
+        self, documents: Sequence[tuple[str, Sequence[Passage], Vectors]], identity: EmbedderIdentity
+    ) -> None:
+        """Puts new passages in place of all old ones; documents removed meanwhile are passed over.
+
+        Raises:
+            IngestError: `base_changed` where a document was added meanwhile, which would be left without passages.
+        """
+        with self._database.writing() as connection:
+            stored = {row["id"] for row in connection.execute("SELECT id FROM documents WHERE trim(text) <> ''")}
+            if stored - {document_id for document_id, _, _ in documents}:
+                raise IngestError("base_changed", "A document was added while the base was rebuilt: rebuild it again.")
+            connection.execute("DELETE FROM keywords")
+            connection.execute("DELETE FROM passages")
+            for document_id, passages, vectors in documents:
+                if document_id in stored:
+                    text = connection.execute("SELECT text FROM documents WHERE id = ?", (document_id,)).fetchone()[0]
+                    _insert_passages(connection, document_id, text, passages, vectors)
+            connection.execute("DELETE FROM meta WHERE key = 'embedder'")
+            check_identity(connection, identity, bind=True)
+            _next_generation(connection)
+
+    def save_sections(self, document_id: str, budget: int, sections: Sequence[Section]) -> None:
+        """Keeps the sections of a budget; the same document and budget give the same sections, so the first stays."""
+        with self._database.writing() as connection:
+            if _exists(connection, document_id):
+                connection.executemany(
+                    "INSERT OR IGNORE INTO sections VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                    [(document_id, budget, *astuple(section)) for section in sections],
+                )
+
+    def _sweep_files(self) -> None:
+        # In a transaction of its own, after the commit: under the write lock nobody else is between storing a file and
+        # committing its document, and a crash before this leaves a file too many, never one too few.
+        with self._database.writing() as connection:
+            stored = {row["id"] for row in connection.execute("SELECT id FROM documents")}
+            for path in self._files.iterdir():
+                if path.name.split(".")[0] not in stored:
+                    path.unlink(missing_ok=True)
+
+
+def _exists(connection: sqlite3.Connection, document_id: str) -> bool:
+    return connection.execute("SELECT 1 FROM documents WHERE id = ?", (document_id,)).fetchone() is not None
+
+
+def _release_name(connection: sqlite3.Connection, kb: str, name: str, document_id: str) -> None:
+    connection.execute("DELETE FROM members WHERE kb = ? AND name = ? AND document_id <> ?", (kb, name, document_id))
+
+
+def _join(connection: sqlite3.Connection, kb: str, document_id: str, name: str) -> None:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    connection.execute("INSERT OR IGNORE INTO members VALUES (?,?,?,?)", (kb, document_id, name, now))
+
+
+def _insert(connection: sqlite3.Connection, prepared: Prepared) -> None:
+    document = prepared.document
+    connection.execute(
+        "INSERT INTO documents VALUES (?,?,?,?,?,?,?,?,?)",
+        (
+            document.id,
+            document.title,
+            document.kind,
+            prepared.suffix,
+            prepared.num_bytes,
+            document.text,
+            prepared.num_tokens,
+            json.dumps([asdict(heading) for heading in document.headings]),
+            json.dumps(document.warnings),
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO pages VALUES (?,?,?,?,?)",
+        [
+            (document.id, page.number, page.label, start, start + len(page.text))
+            for page, start in zip(document.pages, document.page_starts, strict=True)
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO paragraphs VALUES (?,?,?,?,?)",
+        [(document.id, *astuple(paragraph)) for paragraph in prepared.paragraphs],
+    )
+    _insert_passages(connection, document.id, document.text, prepared.passages, prepared.vectors)
+
+
+def _insert_passages(
+    connection: sqlite3.Connection, document_id: str, text: str, passages: Sequence[Passage], vectors: Vectors
+) -> None:
+    for passage, vector in zip(passages, vectors, strict=True):
+        id_ = connection.execute(
+            'INSERT INTO passages (document_id, number, page, start, "end", vector) VALUES (?,?,?,?,?,?)',
+            (document_id, *astuple(passage), vector.astype("<f4").tobytes()),
+        ).lastrowid
+        words = " ".join(index_words(text[passage.start : passage.end]))
+        connection.execute("INSERT INTO keywords (rowid, words) VALUES (?, ?)", (id_, words))
+
+
+def _drop_unreferenced(connection: sqlite3.Connection) -> None:
+    gone = "SELECT id FROM documents WHERE id NOT IN (SELECT document_id FROM members)"
+    connection.execute(f"DELETE FROM keywords WHERE rowid IN (SELECT id FROM passages WHERE document_id IN ({gone}))")
+    connection.execute(f"DELETE FROM documents WHERE id IN ({gone})")
+
+
+def _next_generation(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
