@@ -3,9 +3,6 @@
 The work goes on when Stop is pressed or the page is left: a file that was dropped is not lost half way.
 """
 
-# mypy: allow-untyped-calls
-# Chainlit's own methods have no types.
-
 from __future__ import annotations
 
 import asyncio
@@ -151,7 +148,8 @@ async def _warm(host: Host, row: Row, doc_id: str, language: Language, warm: boo
             row.stage = f"{row.summary} · {say('engine_comes', language)}"
         row.stage = f"{row.summary} · {say('reading_ahead', language)}"
         assistant = await host.opened()
-        await assistant.warm(doc_id)
+        with host.asking():
+            await assistant.warm(doc_id)
     except Exception as error:  # The document is there and can be asked; only reading ahead failed.
         why = explain(error, host.settings.home, language).rstrip(".。")
         row.end("warning", f"{row.summary} · {say('not_warm', language, why=why)}")

@@ -1,8 +1,5 @@
 """Decides how one answer comes onto the page: what is being done, words as they come, then the checked text."""
 
-# mypy: allow-untyped-calls
-# Chainlit's own methods have no types.
-
 from __future__ import annotations
 
 import asyncio
@@ -76,12 +73,12 @@ async def answer_on_page(
     reply = Reply()
     reading: Reading | None = None
     try:
-        async for _ in host.wait():
-            await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
-        assistant = await host.opened()
-        await reply.status(say("looking", language))
-        asked = assistant.ask(question, doc_id=doc_id, conversation=conversation)
         with host.asking():
+            async for _ in host.wait():
+                await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
+            assistant = await host.opened()
+            await reply.status(say("looking", language))
+            asked = assistant.ask(question, doc_id=doc_id, conversation=conversation)
             async with aclosing(asked) as events:
                 async for event in events:
                     if isinstance(event, Reading):

@@ -23,6 +23,9 @@ from app.words import Language
 State = Literal["starting", "ready", "failed"]
 
 LOOK_S = 0.5
+# A section that is being read can't be interrupted, and takes seconds without a GPU: somebody who has just asked or
+# added something will ask again.
+QUIET_S = 20.0
 STARTERS_A_SAMPLE = 2
 SAMPLES_ADDED = "samples_added"
 
@@ -46,6 +49,7 @@ class Host:
         self._model = settings.model_name
         self._warming: str | None = None
         self._asking = 0
+        self._asked_at = -QUIET_S
         self._work: list[asyncio.Task[None]] = []
 
     def begin(self) -> None:
@@ -97,12 +101,17 @@ class Host:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """While a question is in it, nothing is read ahead."""
+        """While somebody waits in it, and for `QUIET_S` after, no sample is read ahead."""
         self._asking += 1
         try:
             yield
         finally:
             self._asking -= 1
+            self._asked_at = time.monotonic()
+
+    async def _quiet(self) -> None:
+        while self._asking or time.monotonic() - self._asked_at < QUIET_S:
+            await asyncio.sleep(LOOK_S)
 
     async def end(self) -> None:
         """Stops what still runs and lets the engine go."""
@@ -154,10 +163,10 @@ class Host:
                 doc_id = self.sample_ids.get(sample.path.name)
                 if doc_id is None:
                     continue
+                await self._quiet()
                 self._warming = sample.title
-                while self._asking:
-                    await asyncio.sleep(LOOK_S)
                 await assistant.warm(doc_id, question=question)
+                self._warming = None
         except Exception as error:  # Warming only saves time: the question itself will say what is wrong.
             explain(error, self.settings.home, "en")
         finally:

@@ -17,7 +17,7 @@ _MARK = re.compile(r"\[(\d{1,3})\]")
 _INSIDE = r"\(\s*(?:<[^>\n]*>|(?:[^()\s]|\([^()\s]*\))*)(?:\s+[^)\n]*)?\)"
 _IMAGE = re.compile(r"!\[[^\]\n]*\]" + _INSIDE)
 _LINK = re.compile(r"\[([^\]\n]*)\]" + _INSIDE)
-_BARE_ADDRESS = re.compile(r"<?\b(?:(?:https?|ftp|data|javascript)://|www\.)[^\s<>()\[\]]+>?", re.IGNORECASE)
+_BARE_ADDRESS = re.compile(r"<?\b(?:(?:https?|ftp|data|javascript)://|www\.)[^\s<>()\[\]]*>?", re.IGNORECASE)
 # `:word` is a directive to Chainlit's Markdown and would vanish.
 _DIRECTIVE = re.compile(r"(?<![\\:/])(:{1,3})(?=[A-Za-z])")
 # While the words stream, marks still hold the model's paragraph numbers; the checked answer brings the right ones.

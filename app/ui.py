@@ -1,9 +1,5 @@
 """Decides nothing: Chainlit's calls in, the page's parts out. `serve` and `chainlit run app/ui.py` both load this."""
 
-# The project has to be on the path before its own modules are asked for.
-# mypy: allow-untyped-calls
-# Chainlit's own methods have no types.
-
 from __future__ import annotations
 
 import sys

@@ -130,7 +130,7 @@ def _run(host: str, port: int) -> None:
     config.run.host, config.run.port, config.run.headless = host, port, True
     config.run.module_name = str(Path(__file__).resolve().parent / "ui.py")
     load_module(config.run.module_name)
-    ensure_jwt_secret()  # type: ignore[no-untyped-call]  # Chainlit has no types for it.
+    ensure_jwt_secret()
     server = uvicorn.Server(
         uvicorn.Config(app, host=host, port=port, log_level="error", timeout_graceful_shutdown=STOP_S)
     )

@@ -106,14 +106,24 @@ async def test_the_starters_sections_are_read_ahead(host: Host, power: SlowPower
     assert [call.sampling.max_tokens for call in engine.calls] == [1, 1]
 
 
-async def test_nothing_is_read_ahead_while_somebody_asks(host: Host, power: SlowPower, engine: FakeEngine) -> None:
-    """Reading ahead waits; people go first."""
+async def test_nothing_is_read_ahead_while_somebody_asks_and_for_a_while_after(
+    host: Host, power: SlowPower, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading ahead waits; people go first, and then it goes on."""
     power.let.set()
     with host.asking():
         host.begin()
         await until_ready(host)
         await asyncio.sleep(0.1)
         assert engine.calls == []
+    await asyncio.sleep(page_host.LOOK_S + 0.1)
+    assert engine.calls == []
+    monkeypatch.setattr(page_host, "QUIET_S", 0.0)
+    for _ in range(200):
+        if len(engine.calls) == 2:
+            break
+        await asyncio.sleep(0.05)
+    assert len(engine.calls) == 2
 
 
 async def test_removed_samples_stay_removed(host: Host, power: SlowPower) -> None:

@@ -210,6 +210,7 @@ def test_the_page_fits_the_screen_in_both_themes_and_languages(
     if link.count():
         link.first.click()
         expect(page.locator("[data-testid=sheet], [data-testid=passage]")).to_be_visible(timeout=30_000)
+        page.wait_for_timeout(700)  # It slides in.
         picture(page, f"12-source-{theme}-{language}-{width}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
