@@ -140,7 +140,8 @@ def search(
         )
     titles = {document.id: document.title for document in assistant.documents(kb)}
     for number, hit in enumerate(hits, 1):
-        terminal.out().print(terminal.safe(f"{number}. {titles[hit.doc_id]}, {page_words(hit.page, hit.label)}"), style="bold")
+        where = page_words(hit.page, hit.label)
+        terminal.out().print(terminal.safe(f"{number}. {titles[hit.doc_id]}, {where}"), style="bold")
         terminal.out().print(terminal.safe(" ".join(hit.text.split())))
 
 
