@@ -112,14 +112,14 @@ async def test_words_and_ids_of_a_stream_belong_together(lease: Lease, model_fol
 
 
 async def test_fake_caches_as_vllm_does(lease: Lease) -> None:
-    """40 random call sequences (ask, warm, follow up, reset; salts, shared beginnings, aligned ends, evictions)."""
+    """32 random call sequences (ask, warm, follow up, reset; salts, shared beginnings, aligned ends, evictions)."""
     url, client = lease.engine.url, Client(lease.engine)
     assert (lease.engine.num_blocks, lease.engine.block_size) == (NUM_BLOCKS, BLOCK_SIZE)
     post(f"{url}/reset_prefix_cache")
     fake = BlockCache(NUM_BLOCKS, BLOCK_SIZE)
     dice = random.Random(29)
     num_evicting = num_hits = 0
-    for sequence in range(40):
+    for sequence in range(32):
         shared = [dice.randrange(100, 40_000) for _ in range(dice.choice([64, 96, 200]))]
         documents = [
             [*(shared if dice.random() < 0.5 else []), *(dice.randrange(100, 40_000) for _ in range(length))]
@@ -136,7 +136,7 @@ async def test_fake_caches_as_vllm_does(lease: Lease) -> None:
             elif what == "follow" and asked:
                 before, salt = dice.choice(asked)
                 prompt = [*before, *tail, 7]
-            max_tokens = 1 if what == "warm" else dice.choice([1, 2, 20, 40])
+            max_tokens = 1 if what == "warm" else dice.choice([1, 2, 12, 34])
             finish = await read(client, Prompt(Prefix(tuple(prompt), salt), ()), max_tokens)
             known_before = fake.num_known
             cached = fake.ask(prompt, finish.token_ids, salt)
