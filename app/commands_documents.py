@@ -66,7 +66,8 @@ def show(
     sections = assistant.corpus.sections(stored.id)
     if page is not None:
         if page > len(document.pages):
-            raise Problem("no_such_page", f"“{stored.title}” has {len(document.pages)} pages, not {page}.", usage=True)
+            count = terminal.count(len(document.pages), "page")
+            raise Problem("no_such_page", f"“{stored.title}” has {count}, there is no page {page}.", usage=True)
         sheet = document.pages[page - 1]
         if as_json:
             terminal.print_json(
@@ -81,7 +82,8 @@ def show(
         return
     terminal.out().print(terminal.safe(stored.title), style="bold")
     terminal.out().print(
-        f"{stored.id}, {document.kind}, {len(document.pages)} pages, {stored.tokens:,} tokens", style="dim"
+        f"{stored.id}, {document.kind}, {terminal.count(len(document.pages), 'page')}, {stored.tokens:,} tokens",
+        style="dim",
     )
     shown = terminal.table("section", "title", "pages", "tokens", right=("section", "pages", "tokens"))
     for section in sections:

@@ -101,9 +101,8 @@ def _print_added(row: dict[str, Any]) -> None:
     if row["status"] == "error":
         return
     name, status = Path(row["file"]).name, row["status"]
-    facts = (
-        f"{row['pages']:,} pages, {row['sections']:,} sections, {row['passages']:,} passages, {row['seconds']:.1f} s"
-    )
+    counts = [terminal.count(row[f"{noun}s"], noun) for noun in ("page", "section", "passage")]
+    facts = ", ".join([*counts, f"{row['seconds']:.1f} s"])
     line = terminal.safe(f"{status:<10} {name}  ")
     line.stylize(STYLES.get(status, ""), 0, len(status))
     line.append(facts, "dim")

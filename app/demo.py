@@ -54,7 +54,8 @@ def _add(assistant: Assistant, listed: Samples) -> str:
         for sample in listed.documents:
             added = assistant.add(sample.path, kb=DEFAULT_KB, progress=bars.stage(sample.path.name))
             bars.next()
-            terminal.say(f"{added.status:<10} {sample.path.name}, {added.pages} pages, {added.sections} sections")
+            counts = terminal.count(added.pages, "page"), terminal.count(added.sections, "section")
+            terminal.say(f"{added.status:<10} {sample.path.name}, {', '.join(counts)}")
             if sample.path == listed.demo_file:
                 found = added.document_id
     if not found:

@@ -170,6 +170,11 @@ def table(*heads: str, right: tuple[str, ...] = ()) -> Any:
     return made
 
 
+def count(number: int, noun: str) -> str:
+    """`1 page`, `1,214 pages`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def safe(text: str) -> Any:
     """Text of a document or a model as it is: never read as markup, control characters shown as blanks."""
     from rich.text import Text
