@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from app.assistant import Assistant
     from ingest.store import StoredDocument
 
-Kb = Annotated[str, typer.Option("--kb", help="The knowledge base.")]
+
+def _kb(name: str) -> str:
+    if not name.strip() or "/" in name or not name.isprintable():
+        raise Problem("bad_kb", f"{name!r} is no name of a knowledge base; use letters, digits and blanks.", usage=True)
+    return name
+
+
+Kb = Annotated[str, typer.Option("--kb", callback=_kb, help="The knowledge base.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each row on stdout, and nothing else.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else.")]
 DocumentWords = Annotated[

@@ -79,14 +79,15 @@ def status(
         terminal.print_json(_row(assistant, kb))
         return
     if not watch:
-        terminal.out().print(_page(_row(assistant, kb)))
+        terminal.out().print(_page(_row(assistant, kb), assistant.settings.engine_url))
         return
     from rich.live import Live
 
-    with Live(_page(_row(assistant, kb)), console=terminal.out(), auto_refresh=False) as live:
+    url = assistant.settings.engine_url
+    with Live(_page(_row(assistant, kb), url), console=terminal.out(), auto_refresh=False) as live:
         while True:
             time.sleep(WATCH_S)
-            live.update(_page(_row(assistant, kb)), refresh=True)
+            live.update(_page(_row(assistant, kb), url), refresh=True)
 
 
 def _row(assistant: Assistant, kb: str) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def sections_read(assistant: Assistant, engine: EngineStatus) -> dict[tuple[str,
     return found
 
 
-def _page(row: dict[str, Any]) -> Any:
+def _page(row: dict[str, Any], url: str | None) -> Any:
     from rich.console import Group
 
     engine = row["engine"]
@@ -155,10 +156,12 @@ def _page(row: dict[str, Any]) -> Any:
             f"{document['tokens']:,}",
             terminal.safe(state),
         )
-    return Group(terminal.safe(_engine_words(engine)), *([shown] if row["documents"] else []))
+    return Group(terminal.safe(_engine_words(engine, url)), *([shown] if row["documents"] else []))
 
 
-def _engine_words(engine: dict[str, Any]) -> str:
+def _engine_words(engine: dict[str, Any], url: str | None) -> str:
+    if not engine["running"] and url is not None:
+        return f"No engine answers at {url}."
     if not engine["running"]:
         return "No engine runs; the next question starts one."
     if engine["url"] is None:

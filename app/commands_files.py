@@ -43,7 +43,7 @@ def add(paths: Paths, kb: Kb = "default", jsonl: Jsonl = False) -> None:
             failed += row["status"] == "error"
             terminal.print_json(row) if jsonl else _print_added(row)
             if row["status"] == "error":
-                terminal.complain(Problem(row["error"]["code"], f"{file}: {row['error']['message']}"))
+                terminal.complain(_about(file, row["error"]["code"], row["error"]["message"]))
     assistant.corpus.close()
     finish(failed, len(files))
 
@@ -65,7 +65,7 @@ def extract(paths: Paths, jsonl: Jsonl = False) -> None:
             row["status"] = "ok" if any(text.strip() for text in row["pages"]) else "no_text"
         except IngestError as error:
             row |= {"status": "error", "error": error.code, "message": error.message}
-            terminal.complain(Problem(error.code, f"{file}: {error.message}"))
+            terminal.complain(_about(file, error.code, error.message))
             failed += 1
         row["seconds"] = round(time.perf_counter() - started, 3)
         if jsonl:
@@ -89,6 +89,12 @@ def _found(paths: list[str]) -> tuple[Path, ...]:
             "nothing_to_add", f"No file to read in {', '.join(paths)}; {', '.join(sorted(SUFFIXES))} can be read."
         )
     return found.files
+
+
+def _about(file: Path, code: str, message: str) -> Problem:
+    """Names the file by its path, once."""
+    rest = message.removeprefix(str(file) if message.startswith(str(file)) else file.name)
+    return Problem(code, f"{file}: {message}" if rest == message else f"{file}{rest}")
 
 
 def _added(added: Added, file: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 
@@ -36,35 +37,52 @@ def find_files(words: Iterable[str], suffixes: Collection[str]) -> Found:
     left_out: Counter[str] = Counter()
     for word in words:
         path = Path(word).expanduser()
-        if path.is_dir():
+        is_folder = os.path.isdir(path)
+        if is_folder:
             several: Iterator[Path] = _below(path)
-        elif not path.exists() and glob.has_magic(word):
-            several = _globbed(str(path))
+        elif not os.path.lexists(path) and glob.has_magic(word):
+            several = _globbed(path)
         else:
             several = iter(())
         found = tuple(several)
-        if not found and not path.is_dir():
+        if not found and not is_folder:
             files[path] = None
         for file in found:
-            if file.suffix.lower() in suffixes:
+            if file.suffix.lower() in suffixes or os.path.isdir(file):
                 files[file] = None
             else:
                 left_out[file.suffix.lower()] += 1
-    unique = {path.resolve(): path for path in reversed(files)}
-    return Found(tuple(path for path in files if unique[path.resolve()] is path), tuple(sorted(left_out.items())))
+    # Not Path.resolve, which raises on a link that leads to itself.
+    first = {os.path.realpath(path): path for path in reversed(files)}
+    unique = dict.fromkeys(first[os.path.realpath(path)] for path in files)
+    return Found(tuple(unique), tuple(sorted(left_out.items())))
 
 
-def _globbed(pattern: str) -> Iterator[Path]:
-    for match in sorted(glob.glob(pattern, recursive=True)):
-        if os.path.isdir(match):
-            if not match.rstrip(os.sep).endswith("**"):
-                yield from _below(Path(match))
+def _globbed(pattern: Path) -> Iterator[Path]:
+    """Matches by name. Not glob.glob: its `**` follows links, round and round where they lead in a circle."""
+    fixed = list(takewhile(lambda part: not glob.has_magic(part), pattern.parts))
+    wanted = pattern.parts[len(fixed) :]
+    with_hidden = any(part.startswith(".") for part in wanted)
+    try:
+        matches = sorted(Path(*fixed).glob(str(Path(*wanted))))
+    except ValueError:  # "**" as a part of a name: no such pattern
+        return
+    for match in matches:
+        if not with_hidden and any(part.startswith(".") for part in match.parts[len(fixed) :]):
+            continue
+        if match.is_dir():
+            yield from _below(match)
         else:
-            yield Path(match)
+            yield match
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Files below `folder` by name; links to folders are not followed (they may lead round in a circle)."""
-    for at, folders, names in os.walk(folder):
+    """Files below `folder` by name; links to folders are not followed (they may lead round in a circle).
+
+    A folder that can't be listed comes itself, for `add` to say so.
+    """
+    closed: list[Path] = []
+    for at, folders, names in os.walk(folder, onerror=lambda error: closed.append(Path(error.filename))):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(at) / name for name in sorted(names) if not name.startswith("."))
+    yield from closed

@@ -132,7 +132,13 @@ def summary(added: Added, language: Language) -> str:
     said = say("in_short", language, pages=pages, sections=sections, how=how)
     notes = [say(key, language) for status, key in _NOTES.items() if added.status == status]
     between = "；" if language == "zh" else "; "
-    return between.join([said, *notes, *(warning.rstrip(".") for warning in added.warnings)])
+    return between.join([said, *notes, *(_clause(warning) for warning in added.warnings)])
+
+
+def _clause(sentence: str) -> str:
+    """`sentence` as it goes on behind a semicolon: "Read as gb18030." becomes "read as gb18030"."""
+    first = sentence[:1].lower() if sentence[1:2].islower() else sentence[:1]
+    return first + sentence[1:].rstrip(".")
 
 
 _NOTES = {"unchanged": "already", "replaced": "replaced"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import chainlit as cl
 
-from app.answer import Answer, Reading, Words
+from app.answer import Answer, Citation, Reading, Words
 from app.assistant import Assistant
 from app.conversation import Conversation
 from app.page_foot import foot_props, reading_line
@@ -104,14 +104,18 @@ async def _finish(reply: Reply, assistant: Assistant, answer: Answer, language: 
     quotes = "\n".join(citation.quote for citation in answer.citations)
     numbers = {citation.number for citation in answer.citations}
     text = with_marks(safe_markdown(answer.text, allowed_in=quotes), numbers)
+    at_place: dict[tuple[str, str], list[Citation]] = {}
+    for citation in answer.citations:
+        place = where(citation, documents.get(citation.doc_id), language)
+        at_place.setdefault((citation.doc_id, place), []).append(citation)
     elements: list[Any] = []
     lines: list[str] = []
     sources: dict[str, dict[str, Any]] = {}
-    for citation in answer.citations:
-        place = where(citation, documents.get(citation.doc_id), language)
-        line = source_name(citation.number, citation.title, place)
+    for (_, place), citations in at_place.items():
+        line = source_name([citation.number for citation in citations], citations[0].title, place)
         lines.append(line)
-        for name in (mark_name(citation.number), line):
+        opened_by = [(line, citations[0]), *((mark_name(citation.number), citation) for citation in citations)]
+        for name, citation in opened_by:
             # This makes `name` a link; where it leads is AnswerFoot.jsx's, and without that a page with the quote.
             elements.append(cl.Text(name=name, content=f"{citation.quote}\n\n{line}", display="page"))
             sources[name] = source_props(citation, place, language)
@@ -124,5 +128,6 @@ async def _finish(reply: Reply, assistant: Assistant, answer: Answer, language: 
 async def _finish_stopped(reply: Reply, reading: Reading | None, language: Language) -> None:
     text = streamed_markdown(reply.text).strip()
     told = say("stopped" if text else "stopped_early", language)
-    foot = cl.CustomElement(name="AnswerFoot", props=foot_props(None, reading, told, language), display="inline")
+    read = reading if text else None
+    foot = cl.CustomElement(name="AnswerFoot", props=foot_props(None, read, told, language), display="inline")
     await reply.finish(f"{text} …" if text else "", [foot])

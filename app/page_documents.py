@@ -6,6 +6,7 @@ Choosing happens beside the input and starts no new chat; what was uploaded last
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import chainlit as cl
@@ -87,9 +88,10 @@ def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:
         if count:
             how = say("read_whole", language) if count == 1 else say("read_by_section", language, sections=count)
             between = "，" if language == "zh" else ", "
-            description = f"{document.name} · {counted('pages', document.pages, language)}{between}{how}"
-            if document.kind != "pdf":
-                description = f"{document.name} · {how}"
+            extent = f"{counted('pages', document.pages, language)}{between}" if document.kind == "pdf" else ""
             name = plain_title(document.title, most=48)
+            # A file without a title of its own bears its file's name: once is enough.
+            named = "" if document.title == Path(document.name).stem else f"{document.name} · "
+            description = f"{named}{extent}{how}"
             options.append(cl.ModeOption(id=document.id, name=name, description=description, icon="file-text"))
     return options

@@ -7,6 +7,7 @@ open a socket, and loads two style sheets from elsewhere (behind a firewall the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,9 +32,15 @@ POLICY = "; ".join(
     ]
 )
 _SLACK_BYTES = 64 * 1024
+_FOREIGN_LINK = re.compile(r"""<link\b[^>]*\bhref="https?://[^>]*>\s*""")
 
 StateOf = Callable[[str], dict[str, str]]
 """Takes an Accept-Language header, gives what /readonce/state answers."""
+
+
+def without_foreign_links(html: str) -> str:
+    """The page without the style sheets of other hosts; no policy keeps a browser from connecting ahead to those."""
+    return _FOREIGN_LINK.sub("", html)
 
 
 class TooLargeError(Exception):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 # Chainlit turns each exact occurrence of an element's name into the link that opens it, so a mark's name has to be a
 # string that no model writes: its number in brackets and an invisible word joiner.
@@ -57,9 +58,10 @@ def with_marks(text: str, numbers: set[int]) -> str:
     return _MARK.sub(lambda found: mark_name(int(found[1])) if int(found[1]) in numbers else found[0], text)
 
 
-def source_name(number: int, title: str, where: str) -> str:
-    """The line below an answer that opens a source: "[1] handbook.pdf · p. 7"; no Markdown, whatever the title is."""
-    return f"[{number}] {plain_title(title)} · {where}"
+def source_name(numbers: Sequence[int], title: str, where: str) -> str:
+    """The line below an answer that opens a source: "[1] [3] handbook.pdf · p. 7"; no Markdown in it from the title."""
+    marks = " ".join(f"[{number}]" for number in numbers)
+    return f"{marks} {plain_title(title)} · {where}"
 
 
 def plain_title(title: str, most: int = 60) -> str:

@@ -5,8 +5,34 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
+
 from engine.base import EngineError
 from ingest.document import IngestError
+
+DISK_ADVICE = "check the rights and the space there, or set READONCE_HOME to another folder."
+# What a disk or its rights refuse, whatever we were at.
+_OF_THE_DISK = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+
+_OF_THE_DISK_IN_SQLITE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
 
 
 class Problem(Exception):  # noqa: N818, it is the word that people see
@@ -31,4 +57,9 @@ def tell(error: BaseException) -> Problem | None:
         return error
     if isinstance(error, EngineError | IngestError):
         return Problem(error.code, " ".join(error.message.split()))
+    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+        where = f"{error.filename} can't be used" if error.filename else "A file can't be used"
+        return Problem("disk_refused", f"{where} ({error.strerror}): {DISK_ADVICE}")
+    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _OF_THE_DISK_IN_SQLITE:
+        return Problem("disk_refused", f"What is stored can't be used ({error}): {DISK_ADVICE}")
     return None

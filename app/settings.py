@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.problem import Problem
@@ -28,6 +28,7 @@ TOML_NAME = "readonce.toml"
 # A 2,000-token section prefills in 2 to 6 seconds on 2 CPU cores; an H200 reads 30,000 tokens in under a second.
 CPU_SECTION_TOKENS, GPU_SECTION_TOKENS = 2_000, 32_000
 CPU_MODEL_LEN, GPU_MODEL_LEN = 8_192, 65_536
+FEWEST_SECTION_TOKENS = 256
 
 
 class Settings(BaseSettings):
@@ -48,7 +49,7 @@ class Settings(BaseSettings):
     keep_alive_s: float = Field(600.0, ge=0, description="how long an engine stays after its last user has gone")
     max_model_len: int = Field(0, ge=0, description="tokens of prompt and answer together; 0 follows the device")
     kv_cache_gib: float = Field(0.0, ge=0, description="memory for cached keys and values; 0 follows the device")
-    offline: bool = Field(False, description="never fetch a model")
+    offline: bool = Field(False, description="never fetch a model or an embedder")
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the device")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
@@ -56,6 +57,11 @@ class Settings(BaseSettings):
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
+
+    @field_validator("home", "cache")
+    @classmethod
+    def _with_home_for_tilde(cls, path: Path) -> Path:
+        return path.expanduser()  # no shell does it for a TOML file or an environment file
 
     @classmethod
     def settings_customise_sources(
@@ -79,9 +85,18 @@ class Settings(BaseSettings):
         given = {name: value for name, value in flags.items() if value is not None}
         _refuse_unknown_variables(set(cls.model_fields))
         try:
-            return cls(**given)
+            loaded = cls(**given)
         except ValidationError as error:
             raise _as_problem(error) from error
+        room = loaded.model_len - loaded.reserve_tokens
+        if room < FEWEST_SECTION_TOKENS:
+            raise Problem(
+                "bad_setting",
+                f"Of a context of {loaded.model_len:,} tokens (max_model_len) an answer of {loaded.answer_tokens:,} "
+                "(answer_tokens) leaves nothing to read; raise the first or lower the second.",
+                usage=True,
+            )
+        return loaded
 
     @cached_property
     def on_gpu(self) -> bool:
@@ -102,7 +117,7 @@ class Settings(BaseSettings):
     def section_budget(self) -> int:
         """Tokens of one section at most: what prefills in a few seconds, and never more than the model can hold."""
         wanted = self.section_tokens or (GPU_SECTION_TOKENS if self.on_gpu else CPU_SECTION_TOKENS)
-        return max(256, min(wanted, (self.model_len - self.reserve_tokens) // self.max_sections))
+        return max(FEWEST_SECTION_TOKENS, min(wanted, (self.model_len - self.reserve_tokens) // self.max_sections))
 
     @property
     def engine(self) -> EngineSettings:
@@ -129,7 +144,10 @@ class Settings(BaseSettings):
         from ingest.settings import IngestSettings
 
         return IngestSettings(
-            embedder=self.embedder, section_tokens=self.section_budget, max_bytes=self.max_file_mib * 1024 * 1024
+            embedder=self.embedder,
+            section_tokens=self.section_budget,
+            max_bytes=self.max_file_mib * 1024 * 1024,
+            offline=self.offline,
         )
 
     @property
@@ -140,7 +158,7 @@ class Settings(BaseSettings):
 
 def _home(flags: dict[str, Any]) -> Path:
     chosen = flags.get("home") or os.environ.get(PREFIX + "HOME") or platformdirs.user_data_dir("readonce")
-    return Path(chosen)
+    return Path(chosen).expanduser()
 
 
 def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +167,17 @@ def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except NotADirectoryError as error:
+        raise Problem(
+            "bad_setting", f"{path.parent} can't be a folder ({error.strerror}); set {PREFIX}HOME.", usage=True
+        ) from error
+    except OSError as error:
+        raise Problem(
+            "bad_setting",
+            f"{path} can't be read ({error.strerror}); check its rights, or set {PREFIX}HOME to another folder.",
+            usage=True,
+        ) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Problem(
             "bad_setting", f"{path} can't be read as TOML ({error}); mend or delete it.", usage=True
         ) from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +14,23 @@ if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
 import chainlit as cl
+from chainlit import server as chainlit_server
 from chainlit.config import config, config_translation_dir
-from chainlit.server import app as chainlit_app
+from chainlit.session import WebsocketSession
 
 from app import page_documents, page_log, page_words, web
 from app.conversation import Conversation
 from app.page_adding import add_on_page
 from app.page_adding import files_state as state_of_files
 from app.page_answer import answer_on_page
-from app.page_guard import PageGuard
+from app.page_guard import PageGuard, without_foreign_links
 from app.page_host import Host
 from app.page_sources import open_source as source_of
 from app.problem import Problem
 from app.words import Language
 
+# A browser that lost its connection for a moment is back in this time.
+GONE_S = 10.0
 STOPPED_BY_CHAINLIT = "Task manually stopped."
 
 try:
@@ -37,8 +42,12 @@ config.ui.default_theme = "system"  # Its settings know light and dark alone; it
 if config.features.spontaneous_file_upload is not None:
     config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
 page_words.put_into_chainlit(Path(config_translation_dir))
-if chainlit_app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
-    chainlit_app.add_middleware(
+if chainlit_server.app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
+    html_of_chainlit: Callable[[str], str] = chainlit_server.get_html_template
+    chainlit_server.get_html_template = lambda root_path: without_foreign_links(html_of_chainlit(root_path))
+    # To its page an empty `accept` means all kinds, to its server none: app/page_uploads.py looks at the kind.
+    chainlit_server.validate_file_mime_type = lambda file, spec: None
+    chainlit_server.app.add_middleware(
         PageGuard,
         state_of=lambda accept: {
             "state": host.state,
@@ -102,6 +111,28 @@ async def on_stop() -> None:
     for message in cl.chat_context.get():
         if message.content == STOPPED_BY_CHAINLIT:
             await message.remove()
+
+
+@cl.on_chat_end
+async def on_chat_end() -> None:
+    """Nobody reads an answer whose page was closed or loaded again: it is stopped, in the engine too."""
+    session = cl.context.session
+    if not isinstance(session, WebsocketSession):
+        return
+    if session.to_clear:  # New chat
+        _stop(session)
+    else:
+        asyncio.get_running_loop().call_later(GONE_S, _stop_unless_back, session, session.socket_id)
+
+
+def _stop_unless_back(session: WebsocketSession, socket_id: str) -> None:
+    if session.socket_id == socket_id:
+        _stop(session)
+
+
+def _stop(session: WebsocketSession) -> None:
+    if session.current_task is not None:
+        session.current_task.cancel()
 
 
 @cl.action_callback("open_source")

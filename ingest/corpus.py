@@ -222,7 +222,7 @@ class Corpus:
     def _load_embedder(self) -> Embedder:
         with self._embedder_lock:
             if self._embedder is None:
-                self._embedder = open_embedder(self.settings.embedder)
+                self._embedder = open_embedder(self.settings.embedder, offline=self.settings.offline)
             return self._embedder
 
 

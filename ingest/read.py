@@ -63,6 +63,8 @@ def check_size(path: Path, settings: IngestSettings) -> None:
     except OSError as error:
         reason = "is not there" if isinstance(error, FileNotFoundError) else f"can't be opened ({error.strerror})"
         raise IngestError("not_found", f"{path} {reason}: check the path.") from error
+    if path.is_dir():
+        raise IngestError("not_found", f"{path} is a folder, and can't be listed: check its rights.")
     if not path.is_file():
         raise IngestError("not_found", f"{path} is not a file: name a file, or a folder of files.")
     if size == 0:

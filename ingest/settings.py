@@ -19,6 +19,7 @@ class IngestSettings:
         max_seconds: The longest that reading one file may take.
         max_stall_seconds: The longest that reading one page may take.
         max_memory_bytes: The most memory that the process that reads one file may take.
+        offline: An embedder that is not on this machine is not fetched.
     """
 
     embedder: str = "minilm"
@@ -29,3 +30,4 @@ class IngestSettings:
     max_seconds: float = 300.0
     max_stall_seconds: float = 20.0
     max_memory_bytes: int = 1024 * 1024 * 1024
+    offline: bool = False

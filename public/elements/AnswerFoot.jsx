@@ -2,12 +2,34 @@
 // answer's sources beside the chat: Chainlit by itself would open all of them at once, as soon as the answer is there.
 // props: sources {link text: props of SourcePane}, reading, receipt, share (0 to 1 or null), details, stopped.
 import { useEffect, useRef, useState } from 'react';
-import { useSetRecoilState } from 'recoil';
-import { sideViewState } from '@chainlit/react-client';
+import { useRecoilState, useRecoilValue } from 'recoil';
+import { elementState, sideViewState } from '@chainlit/react-client';
 import { BookOpen, CircleStop, Zap } from 'lucide-react';
 
+// On a phone the pane is a dialog: Chainlit leaves it without the name and the description that it points to.
+const is = (attribute) => (node) => {
+  const id = node?.closest('[role=dialog]')?.getAttribute(attribute);
+  if (id) node.id = id;
+};
+const names = is('aria-labelledby');
+const describes = is('aria-describedby');
+
+function Heading({ source }) {
+  return (
+    <span ref={names}>
+      {source.heading}
+      <span ref={describes} className="sr-only"> · {source.where}</span>
+    </span>
+  );
+}
+
 function useSources(foot) {
-  const setSideView = useSetRecoilState(sideViewState);
+  const [sideView, setSideView] = useRecoilState(sideViewState);
+  const elements = useRecoilValue(elementState);
+  // Chainlit closes the pane whenever an element comes in; who is reading in it wants to go on.
+  useEffect(() => {
+    if (sideView && elements.length) queueMicrotask(() => setSideView((now) => now ?? sideView));
+  }, [elements]);
   useEffect(() => {
     const message = foot.current?.closest('.step');
     if (!message) return;
@@ -19,8 +41,8 @@ function useSources(foot) {
       event.stopPropagation();
       const id = `${source.doc_id}/${source.page}/${source.start}`;
       setSideView({
-        title: source.heading,
-        elements: [{ id, type: 'custom', name: 'SourcePane', display: 'side', mime: 'application/json', props: source }],
+        title: <Heading source={source} />,
+        elements: [{ id, type: 'custom', name: 'SourcePane', display: 'side', mime: 'application/json', props: { ...source, opened: Date.now() } }],
       });
     };
     message.addEventListener('click', open, true);

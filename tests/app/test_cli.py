@@ -331,3 +331,38 @@ def test_long_document_in_ls_and_show_counts_its_sections(run: Run, tmp_path: Pa
     run("add", str(write(tmp_path, "pumps.md", long_text(12))))
     (shown,) = rows(run("show", "pumps.md", "--json")[1])
     assert [section["number"] for section in shown["sections"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kb", ["", " ", "a/b", "a\nb"])
+@pytest.mark.parametrize("args", [("ls",), ("search", "x"), ("add", "x.md"), ("ask", "x"), ("status",)])
+def test_base_without_a_usable_name_is_refused(run: Run, args: tuple[str, ...], kb: str) -> None:
+    """An empty variable in a script does not fill a nameless base."""
+    code, out, err = run(*args, "--kb", kb)
+    assert (code, out) == (2, "")
+    assert is_one_sentence(err)
+
+
+def test_failed_file_is_named_once_by_its_path(run: Run, tmp_path: Path) -> None:
+    """Whatever the reader's sentence begins with."""
+    (tmp_path / "folder").mkdir()
+    empty = write(tmp_path / "folder", "empty.txt", "")
+    for command in ("add", "extract"):
+        err = run(command, str(empty), str(tmp_path / "missing.txt"))[2].splitlines()
+        assert err[0].startswith(f"readonce: {empty} has no bytes")
+        assert err[1].startswith(f"readonce: {tmp_path / 'missing.txt'} is not there")
+
+
+def test_status_of_an_engine_elsewhere_promises_no_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a url is set nothing is ever started here."""
+    monkeypatch.setenv("READONCE_ENGINE_URL", "http://127.0.0.1:9")
+    assert run("status")[1].startswith("No engine answers at http://127.0.0.1:9.")
+
+
+def test_home_that_cannot_be_made_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In JSON on stdout too."""
+    monkeypatch.setenv("READONCE_HOME", "/proc/none")
+    for args in (("ls",), ("add", __file__), ("ask", "x"), ("search", "x"), ("status",)):
+        code, out, err = run(*args)
+        assert (code, out) == (1, "")
+        assert is_one_sentence(err)
+    assert rows(run("ask", "x", "--json")[1])[0]["error"]["code"] == "disk_refused"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,42 @@ def test_link_to_a_folder_above_does_not_run_in_a_circle(folder: Path) -> None:
     """A link is not followed."""
     (folder / "sub" / "up").symlink_to(folder)
     assert names(folder, ".") == ["a.PDF", "b.txt", "sub/c.md"]
+
+
+def test_links_that_lead_in_a_circle_end(folder: Path) -> None:
+    """In a folder, below a glob and as a file: each file once, the link to itself left for `add` to refuse."""
+    for name in ("round", "around"):
+        (folder / "sub" / name).symlink_to(folder)
+    (folder / "self.md").symlink_to("self.md")
+    assert names(folder, ".") == ["a.PDF", "b.txt", "self.md", "sub/c.md"]
+    assert names(folder, "**/*.md") == ["self.md", "sub/c.md"]
+
+
+def test_glob_takes_folders_and_leaves_hidden_files(folder: Path) -> None:
+    """A hidden one is taken where the pattern names it; a pattern that matches nothing stays for `add` to refuse."""
+    assert names(folder, "*") == ["a.PDF", "b.txt", "sub/c.md"]
+    assert names(folder, "**") == ["a.PDF", "b.txt", "sub/c.md"]
+    assert names(folder, "s*/*") == ["sub/c.md"]
+    assert names(folder, ".h*/*.txt") == [".hidden/e.txt"]
+    assert names(folder, "**b/*.md", "[", "*.rst") == ["**b/*.md", "[", "*.rst"]
+
+
+def test_folder_that_cannot_be_listed_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not passed over in silence: `add` refuses it, and takes the rest."""
+    real = os.scandir
+
+    def scandir(path: str) -> object:
+        if Path(path).name == "sub":
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert names(folder, ".") == ["a.PDF", "b.txt", "sub"]
+    assert names(folder, "sub") == ["sub"]
+
+
+def test_names_that_look_like_globs_are_files_first(folder: Path) -> None:
+    """Brackets and stars are allowed in file names."""
+    for name in ("b[1].txt", "*.txt"):
+        (folder / name).write_text(name)
+    assert names(folder, "b[1].txt", "*.txt") == ["b[1].txt", "*.txt"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -12,7 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.page_guard import PageGuard
+from app.page_guard import PageGuard, without_foreign_links
 
 
 async def upload(request: Request) -> JSONResponse:
@@ -54,6 +56,17 @@ def test_a_page_may_load_nothing_from_elsewhere(client: TestClient) -> None:
     assert "img-src 'self' data: blob:" in policy
     assert "http" not in policy
     assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_names_no_other_host_to_connect_to() -> None:
+    """Chainlit's own index.html: what is preloaded from elsewhere goes, what is its own stays."""
+    index = Path(str(find_spec("chainlit").origin)).parent / "frontend" / "dist" / "index.html"
+    html = index.read_text(encoding="utf-8")
+    assert "https://" in html
+    cleaned = without_foreign_links(html)
+    assert "https://" not in cleaned
+    assert '<link rel="stylesheet" crossorigin href="/assets/' in cleaned
+    assert cleaned.count("<script") == html.count("<script")
 
 
 def test_another_site_can_neither_ask_nor_open_a_socket(client: TestClient) -> None:

@@ -81,5 +81,6 @@ def test_no_file_name_can_be_taken_for_markdown(title: str) -> None:
 
 
 def test_a_source_is_named_by_number_title_and_place() -> None:
-    """The name as it stands under an answer."""
-    assert source_name(2, "tide_table *final*.pdf", "p. 7") == "[2] tide table final .pdf · p. 7"
+    """The name as it stands under an answer; one line for all that stand in one place."""
+    assert source_name([2], "tide_table *final*.pdf", "p. 7") == "[2] tide table final .pdf · p. 7"
+    assert source_name([1, 3], "Handbook", "p. 7") == "[1] [3] Handbook · p. 7"

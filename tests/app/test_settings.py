@@ -95,3 +95,34 @@ def test_sections_and_reserve_always_fit_the_model(model_len: int, max_sections:
     """Sections, the room behind them and the answer together never exceed the model."""
     settings = Settings.load(device="gpu", max_model_len=model_len, max_sections=max_sections)
     assert settings.section_budget * max_sections + settings.reserve_tokens <= model_len
+
+
+def test_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence speaks of the home, not of the settings file that it can't hold."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("READONCE_HOME", str(tmp_path / "file"))
+    problem = refusal()
+    assert str(tmp_path / "file") in problem.message
+    assert "readonce.toml" not in problem.message
+
+
+def test_tilde_is_the_users_home_where_no_shell_has_expanded_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from an environment file or the TOML file."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("READONCE_HOME", "~/here")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "readonce.toml").write_text("cache = '~/models'\n")
+    assert (Settings.load().home, Settings.load().cache) == (tmp_path / "here", tmp_path / "models")
+
+
+@pytest.mark.parametrize(("name", "value"), [("ANSWER_TOKENS", "9000"), ("MAX_MODEL_LEN", "300")])
+def test_answer_that_leaves_nothing_to_read_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """Both settings are named: which one is wrong only the person knows."""
+    monkeypatch.setenv(f"READONCE_{name}", value)
+    monkeypatch.setenv("READONCE_DEVICE", "cpu")
+    problem = refusal()
+    assert problem.code == "bad_setting"
+    assert "max_model_len" in problem.message
+    assert "answer_tokens" in problem.message

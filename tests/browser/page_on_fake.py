@@ -1,6 +1,6 @@
 """The page over an engine without a model, to look at while the page is drawn: it says so in its state line.
 
-usage: READONCE_HOME=... python -m tests.browser.page_on_fake PORT MODEL_FOLDER
+usage: READONCE_HOME=... python tests/browser/page_on_fake.py PORT MODEL_FOLDER
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from browser_kit import Served, Server, picture, until
@@ -133,6 +134,8 @@ def test_an_upload_is_read_asked_and_its_page_opens_with_the_sentence_marked(
     reused, prompt = (int(figure.replace(",", "")) for figure in found.groups())
     assert reused >= 0.95 * prompt, receipt
     assert "23" in last_answer(page)
+    # Who reads in an open source is not disturbed by the next answer.
+    assert "08:15" in page.get_by_test_id("quote").inner_text()
     picture(page, "06-second-question")
 
 
@@ -152,30 +155,65 @@ def test_stop_ends_the_answer_on_the_page_and_in_the_engine(served: Served, page
     picture(page, "07-stopped")
 
 
+def test_an_answer_that_nobody_can_see_any_more_is_stopped(served: Served, page: Page) -> None:
+    """New chat stops it at once; a page that was loaded again, as soon as it is clear that nobody comes back."""
+    served.wait_until_ready()
+    open_page(page, served)
+    ask(page, "Tell me everything that the harbour handbook says about berths, fees, tides and the ferry, at length.")
+    until(lambda: served.running_requests() > 0, 60, "the question did not reach the engine")
+    page.click("#new-chat-button")
+    until(lambda: served.running_requests() == 0, 5, "the engine goes on after New chat")
+    expect(page.locator("#starters")).to_be_visible()
+    expect(page.locator("#mode-picker-trigger-document")).to_be_visible()
+    assert page.locator(".step").count() == 0
+
+
+def test_what_no_document_tells_is_said_to_be_missing(served: Served, page: Page) -> None:
+    """The answer says that it isn't there and what was read, and names no source."""
+    served.wait_until_ready()
+    open_page(page, served)
+    ask(page, "Which programming language was the harbour's web site written in, and by whom?")
+    answered(page, 1)
+    assert last_answer(page).startswith("Not in ")
+    assert page.locator("a.element-link").count() == 0
+    expect(page.get_by_test_id("reading")).to_have_text(re.compile("^Read: "))
+    picture(page, "13-refusal")
+
+
 def test_a_bad_file_gets_its_own_sentence_and_the_others_go_on(served: Served, page: Page, tmp_path: Path) -> None:
-    """A damaged PDF and a good note in one go: one line says what is wrong, the other is ready."""
+    """A damaged PDF, another kind and a good note in one go: each line says what is wrong, the last is ready."""
     served.wait_until_ready()
     (tmp_path / "damaged.pdf").write_bytes(b"%PDF-1.7\nno more than this")
+    (tmp_path / "letter.docx").write_bytes(b"PK\x03\x04")
     (tmp_path / "note.md").write_text("# Note\n\nThe spare key hangs behind the barometer.\n")
     open_page(page, served)
-    page.set_input_files("input[type=file] >> nth=0", [tmp_path / "damaged.pdf", tmp_path / "note.md"])
+    page.set_input_files(
+        "input[type=file] >> nth=0", [tmp_path / name for name in ("damaged.pdf", "letter.docx", "note.md")]
+    )
     expect(page.locator("#chat-submit")).to_be_enabled()
     page.click("#chat-submit")
     expect(page.locator("[data-state=ready]", has_text="note.md")).to_be_visible(timeout=ANSWER_MS)
     expect(page.locator("[data-state=failed]", has_text="damaged.pdf")).to_contain_text("damaged")
+    expect(page.locator("[data-state=failed]", has_text="letter.docx")).to_contain_text("PDF, text (.txt) and Markdown")
     assert "Traceback" not in page.locator("body").inner_text()
     picture(page, "08-bad-file")
 
 
 def test_the_page_shows_no_chainlit_and_loads_nothing_from_elsewhere(served: Served, page: Page) -> None:
-    """Name, logo, words are ours; no request leaves for another host."""
+    """Name, logo, words are ours; no request leaves for another host, and the console tells no error."""
     hosts: set[str] = set()
-    page.on("response", lambda response: hosts.add(response.url.split("/")[2]))
+    told: list[str] = []
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: told.append(str(error)))
     open_page(page, served)
     page.click("#readme-button")
     expect(page.get_by_role("dialog")).to_contain_text("Read once, ask many times")
     assert "chainlit" not in page.locator("body").inner_text().lower()
     assert hosts == {f"localhost:{served.port}"}
+    # Not even a connection ahead of a request.
+    assert page.locator("link[href^='http']:not([href^='http://localhost'])").count() == 0
+    assert told == []
 
 
 @pytest.mark.parametrize(

