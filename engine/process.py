@@ -43,8 +43,7 @@ def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[s
         )
     _children[:] = [child for child in _children if child.poll() is None] + [process]
     try:
-        line = _first_line(settings, process, log_file, folder, port)
-        line.ask("lease")
+        line = _first_lease(settings, process, log_file, folder, port)
         record = Record(
             url=f"http://{HOST}:{port}",
             model=name,
@@ -62,13 +61,17 @@ def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[s
     return line, record
 
 
-def _first_line(
+def _first_lease(
     settings: EngineSettings, process: subprocess.Popen[bytes], log_file: Path, folder: Path, port: int
 ) -> Line:
+    """A lease as soon as the keeper listens. A process that dies before or while it grants one is explained."""
     until = time.monotonic() + _SOCKET_TIMEOUT_S
     while process.poll() is None and time.monotonic() < until:
-        with contextlib.suppress(OSError):
-            return Line(settings.state_dir)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+            line = opened.enter_context(Line(settings.state_dir))
+            line.ask("lease")
+            opened.pop_all()
+            return line
         time.sleep(0.02)
     raise explain(read_log(log_file), log_file=log_file, folder=folder, port=port)
 
