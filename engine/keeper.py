@@ -67,6 +67,16 @@ class Keeper:
         self._tidy()
 
     def _keep(self) -> None:
+        try:
+            self._watch()
+        except (OSError, ValueError):
+            if not self._tidied.is_set():
+                raise
+            return  # the server ended by itself, and closed the listener under our hands
+        self._end()
+
+    def _watch(self) -> None:
+        """Returns when the last lease is gone and its time is over."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
             while True:
@@ -83,7 +93,6 @@ class Keeper:
                     elif isinstance(key.fileobj, socket.socket) and not self._hear(key.fileobj):
                         selector.unregister(key.fileobj)
                         self._leave(key.fileobj)
-        self._end()
 
     def _hear(self, connection: socket.socket) -> bool:
         """Answers what a user says; False where the user is gone."""
