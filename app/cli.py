@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -60,6 +61,7 @@ def top(
 
 def main() -> None:
     """The entry point: runs a command; whatever the packages foresaw becomes one sentence and an exit code."""
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
     except KeyboardInterrupt:
@@ -73,6 +75,10 @@ def main() -> None:
         if problem is None:
             raise
         terminal.fail(problem)
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    sys.exit(128 + number)  # as an exception: what is half done is undone on the way out
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def _engine_words(engine: dict[str, Any], url: str | None) -> str:
     if not engine["running"]:
         return "No engine runs; the next question starts one."
     if engine["url"] is None:
-        return f"The engine is starting with {engine['model']} (process {engine['pid']}): {engine['stage']}."
+        return f"The engine with {engine['model']} (process {engine['pid']}) is not ready yet: {engine['stage']}."
     lines = [f"Engine   {engine['model']} at {engine['url']}"]
     if engine["pid"] is not None:
         up = timedelta(seconds=round(time.time() - engine["started"])) if engine["started"] else "?"

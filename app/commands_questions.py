@@ -57,11 +57,11 @@ async def _ask(question: str, doc: str | None, kb: str, as_json: bool) -> Answer
                         answer = event
         if not as_json:
             print_answer(answer, question)
-        return answer
     finally:
         await assistant.close()
-        if assistant.power.lingers_s:
-            terminal.say(lingering(assistant.power.lingers_s))
+    if assistant.power.lingers_s:
+        terminal.say(lingering(assistant.power.lingers_s))
+    return answer
 
 
 def lingering(seconds: float) -> str:

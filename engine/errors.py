@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from engine.base import EngineError
 
+_ABOUT_ITSELF = re.compile(r"[.\s]*See stack trace.*")  # "EngineCore encountered an issue. See stack trace (above) ..."
 _TOO_LONG = re.compile(r"maximum context length|input_tokens|max_model_len|context length", re.IGNORECASE)
 
 
@@ -63,4 +64,4 @@ def _message(error: Exception) -> str:
     """The server's own words, on one line, shortened."""
     body = getattr(error, "body", None)
     words = body.get("message") if isinstance(body, dict) else None
-    return " ".join(str(words or error).split())[:300].rstrip(".")
+    return _ABOUT_ITSELF.sub("", " ".join(str(words or error).split()))[:300].rstrip(".")

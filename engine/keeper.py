@@ -131,6 +131,7 @@ class Keeper:
 
     def _end(self) -> None:
         """Asks the server to end; after the grace, kills the whole process group."""
+        self._listener.close()
         self._tidy()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_GRACE_S)
@@ -139,10 +140,13 @@ class Keeper:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _tidy(self) -> None:
-        """Nobody shall find an engine that is about to end. Once: by the second time another one may lie there."""
+        """Nobody shall find an engine that is about to end. Once: by the second time another one may lie there.
+
+        The listener is left to the thread that waits on it: closed under its feet it would raise there, and the log
+        would tell of that instead of what ended the server.
+        """
         if self._tidied.is_set():
             return
         self._tidied.set()
-        self._listener.close()
         for name in (self._path, self._state_dir / "engine.json"):
             name.unlink(missing_ok=True)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from engine.attach import attach, mute, refuse_mute
 from engine.base import EngineError
 from engine.failure import explain, stage, start_timeout
 from engine.probe import is_ready, probe, probe_elsewhere
-from engine.process import start, wait_for_end
-from engine.record import Record, log_path, read_log, read_record, start_lock
+from engine.process import kill_group, start, wait_for_end
+from engine.record import Record, log_path, read_log, remove_record, start_lock
 from engine.server import EngineSettings, RunningEngine
 from engine.wire import Line
 
@@ -85,8 +86,8 @@ def connect(settings: EngineSettings, report: Report | None = None, *, program: 
         program: What is started; takes the state folder, `--` and vLLM's flags.
 
     Raises:
-        EngineError: engine_unreachable, other_model, port_taken, out_of_memory, weights_missing, start_timeout,
-            engine_died, vllm_not_installed, max_model_len_too_large, or what fetching a model raises.
+        EngineError: engine_unreachable, engine_hangs, other_model, port_taken, out_of_memory, weights_missing,
+            start_timeout, engine_died, vllm_not_installed, max_model_len_too_large, or what fetching a model raises.
     """
     if settings.url is not None:
         return Lease(probe_elsewhere(settings))
@@ -119,11 +120,14 @@ def status(settings: EngineSettings) -> EngineStatus | None:
         except EngineError:
             return None
         return EngineStatus(engine, "", engine.model, None, None, None)
-    attached = _attach(settings.state_dir)
-    if attached is None:
-        return None
-    line, record = attached
+    attached = attach(settings.state_dir)
     log_file = log_path(settings.state_dir)
+    if attached is None:
+        silent = mute(settings.state_dir)
+        if silent is None:
+            return None
+        return EngineStatus(None, "it does not answer", silent.model, silent.pid, None, log_file)
+    line, record = attached
     with line, contextlib.suppress(OSError, EngineError):  # it may end while it is asked
         ready = _probe(record) if is_ready(record.url) else None
         words = "" if ready else stage(read_log(log_file))
@@ -135,17 +139,24 @@ def stop(settings: EngineSettings) -> bool:
     """Ends the engine whoever uses it and waits until it is gone; False where none runs here."""
     if settings.url is not None:
         return False
-    attached = _attach(settings.state_dir)
-    if attached is None:
+    attached = attach(settings.state_dir)
+    if attached is not None:
+        _end(*attached)
+        return True
+    silent = mute(settings.state_dir)
+    if silent is None:
         return False
-    _end(*attached)
+    kill_group(silent.pid)
+    wait_for_end(silent.pid)
+    remove_record(settings.state_dir)
     return True
 
 
 def _join(settings: EngineSettings) -> tuple[Line, Record] | None:
     """A lease on the engine that runs or starts now. One with another model that nobody uses makes room."""
-    attached = _attach(settings.state_dir)
+    attached = attach(settings.state_dir)
     if attached is None:
+        refuse_mute(settings.state_dir)
         return None
     line, record = attached
     try:
@@ -186,24 +197,6 @@ def _wait_until_ready(settings: EngineSettings, line: Line, record: Record, repo
             said = int(seconds)
             report(f"{stage(read_log(log_file))} ... {said} s")
         time.sleep(_POLL_S)
-
-
-def _attach(state_dir: Path) -> tuple[Line, Record] | None:
-    """A connection to the engine's keeper, no lease yet; None where no engine runs.
-
-    A stale record is passed over: the next start replaces it, under the lock.
-    """
-    record = read_record(state_dir)
-    if record is None:
-        return None
-    try:
-        line = Line(state_dir)
-    except (OSError, ValueError, LookupError):
-        return None
-    if line.instance != record.instance:
-        line.close()
-        return None
-    return line, record
 
 
 def _fits(settings: EngineSettings, record: Record) -> bool:

@@ -98,6 +98,15 @@ def wait_for_end(pid: int, *, kill: bool = True) -> None:
         time.sleep(0.05)
 
 
+def runs_for(pid: int, state_dir: Path) -> bool:
+    """Whether the process `pid` is an engine of this folder, and no other program that got its number since."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return _is_running(pid) and os.fsencode(os.path.abspath(state_dir)) in words
+
+
 def _is_running(pid: int) -> bool:
     for child in _children:
         if child.pid == pid:

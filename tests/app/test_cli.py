@@ -192,6 +192,22 @@ def test_ask_says_how_long_the_engine_stays(run: Run, library: str, power: FakeP
     assert "stays ready" not in run("ask", "What does a card cost?")[2]
 
 
+def test_failed_ask_says_only_why_it_failed(
+    run: Run, library: str, power: FakePower, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is promised of an engine that has just failed."""
+    power.lingers_s = 600.0
+
+    def refuse(*args: object) -> object:
+        raise EngineError("engine_failed", "The engine failed; ask once more.")
+
+    monkeypatch.setattr(engine, "generate", refuse)
+    assert run("ask", "What does a card cost?")[2].splitlines()[-2:] == [
+        "Loading the model",
+        "readonce: The engine failed; ask once more.",
+    ]
+
+
 @pytest.mark.parametrize(("question", "code", "exit_code"), [("What?", "no_documents", 1), ("  ", "empty_question", 2)])
 def test_failed_ask_has_its_code_in_json_and_its_sentence_on_stderr(
     run: Run, question: str, code: str, exit_code: int
@@ -251,6 +267,34 @@ def test_help_names_every_command_and_version_is_told(run: Run) -> None:
     for command in ("add", "extract", "ls", "show", "rm", "search", "ask", "eval", "status", "serve", "engine", "demo"):
         assert f" {command} " in out
     assert run("--version")[1].startswith("readonce ")
+
+
+def test_terminated_command_undoes_what_is_half_done(tmp_path: Path) -> None:
+    """SIGTERM in the middle of `add`: exit 143, nothing said, no copy of the file left, the base as it was."""
+    import os
+    import signal
+    import subprocess
+    import threading
+
+    os.mkfifo(pipe := tmp_path / "pipe")
+    # The embedder waits at the pipe for ever: by then the file has been copied and read.
+    program = (
+        "import sys; from app import cli; import ingest.corpus as corpus;"
+        f"corpus.open_embedder = lambda *a, **k: open({str(pipe)!r}).read(); cli.main()"
+    )
+    file = write(tmp_path, "library.md", LIBRARY)
+    command = [sys.executable, "-c", program, "add", str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    guard = threading.Timer(60, process.kill)
+    guard.start()
+    with open(pipe, "w"):  # opens once the other end is there
+        assert len(list((tmp_path / "home" / "staging").iterdir())) == 1
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate()
+    guard.cancel()
+    assert (process.returncode, out, err) == (143, "", "")
+    assert list((tmp_path / "home" / "staging").iterdir()) == []
+    assert list((tmp_path / "home" / "files").iterdir()) == []
 
 
 def test_help_needs_no_heavy_package() -> None:

@@ -133,7 +133,9 @@ async def test_prompt_that_leaves_no_room_is_not_even_sent(double: Double) -> No
 async def test_error_inside_a_stream_is_one_sentence(double: Double) -> None:
     """vLLM reports what fails after the first word as an event."""
     double.chunks = [words("Hi", [5]), {"error": {"message": "EngineCore encountered an issue.", "code": 500}}]
-    with pytest.raises(EngineError, match="in the middle of the answer: EngineCore encountered") as caught:
+    with pytest.raises(
+        EngineError, match="in the middle of the answer: EngineCore encountered an issue; ask"
+    ) as caught:
         await read(client_of(double))
     assert caught.value.code == "engine_failed"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
 import signal
 import socket
 import struct
@@ -259,6 +260,27 @@ def test_stale_record_of_another_boot_is_no_engine(settings: EngineSettings) -> 
         lease.close()
 
 
+def test_engine_that_does_not_answer_is_named_and_can_be_ended(
+    settings: EngineSettings, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped process (SIGSTOP) keeps its memory: no second one is started beside it, `stop` ends it."""
+    monkeypatch.setattr("engine.wire._ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("engine.attach._HANGS_AFTER_S", 0.2)
+    pid = int(next_words(hold(settings), "ready")[0])
+    os.kill(pid, signal.SIGSTOP)
+    found = status(settings)
+    assert found is not None
+    assert (found.engine, found.pid, found.stage) == (None, pid, "it does not answer")
+    with pytest.raises(EngineError, match=rf"process {pid}\) does not answer.*engine --stop") as caught:
+        connect(settings, program=PROGRAM)
+    assert caught.value.code == "engine_hangs"
+    assert stop(settings) is True
+    assert pids_of_group(pid) == set()
+    with connect(settings, program=PROGRAM) as lease:
+        assert lease.engine.pid != pid
+        lease.close()
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"url": 1}'])
 def test_broken_record_is_no_engine(settings: EngineSettings, content: str) -> None:
     """Half-written or foreign content is passed over."""
@@ -286,6 +308,32 @@ def test_starter_that_dies_before_its_lease_leaves_nothing(tmp_path: Path, monke
     with keeper.Keeper(tmp_path):
         Line(tmp_path).close()  # looked at, not leased
         assert ended.wait(10)
+
+
+def test_server_that_ends_at_once_leaves_no_traceback_of_its_keeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log would then tell of the keeper's thread, which had not got to its work yet, instead of what ended it."""
+    from engine import keeper
+
+    ended, listens, raised = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
+        def register(self, *args: Any) -> Any:
+            ended.wait(10)
+            key = super().register(*args)
+            listens.set()
+            return key
+
+    monkeypatch.setattr(keeper.selectors, "DefaultSelector", Slow)
+    monkeypatch.setattr(threading, "excepthook", lambda args: raised.set())
+    kept = keeper.Keeper(tmp_path)
+    kept._end = lambda: None  # type: ignore[method-assign]  # for good: its thread outlives this test
+    with kept:
+        pass
+    ended.set()
+    assert listens.wait(10)
+    assert not raised.is_set()
 
 
 @pytest.mark.parametrize(
