@@ -19,6 +19,8 @@ _INSIDE = r"\(\s*(?:<[^>\n]*>|(?:[^()\s]|\([^()\s]*\))*)(?:\s+[^)\n]*)?\)"
 _IMAGE = re.compile(r"!\[[^\]\n]*\]" + _INSIDE)
 _LINK = re.compile(r"\[([^\]\n]*)\]" + _INSIDE)
 _BARE_ADDRESS = re.compile(r"<?\b(?:(?:https?|ftp|data|javascript)://|www\.)[^\s<>()\[\]]*>?", re.IGNORECASE)
+# An answer that repeats a document's heading would be set as one to its end.
+_FIRST_HEADING = re.compile(r"\A\s*#{1,6}\s+")
 # `:word` is a directive to Chainlit's Markdown and would vanish.
 _DIRECTIVE = re.compile(r"(?<![\\:/])(:{1,3})(?=[A-Za-z])")
 # While the words stream, marks still hold the model's paragraph numbers; the checked answer brings the right ones.
@@ -28,7 +30,7 @@ _INVISIBLE = re.compile("[\u200b\u2060\ufeff]")
 
 def safe_markdown(text: str, allowed_in: str = "") -> str:
     """`text` without images, links and addresses; an address that stands in `allowed_in` stays, as code."""
-    text = _INVISIBLE.sub("", text)
+    text = _FIRST_HEADING.sub("", _INVISIBLE.sub("", text))
     text = _IMAGE.sub("", text)
     text = _LINK.sub(lambda found: f"[{found[1]}]" if found[1].isdigit() else found[1], text)
     # What is nested too deep to be found as one, and definitions, without which `![a][b]` is no image.

@@ -2,7 +2,7 @@
 // answer's sources beside the chat: Chainlit by itself would open all of them at once, as soon as the answer is there.
 // props: sources {link text: props of SourcePane}, reading, receipt, share (0 to 1 or null), details, stopped.
 import { useEffect, useRef, useState } from 'react';
-import { useRecoilState, useRecoilValue } from 'recoil';
+import { useSetRecoilState } from 'recoil';
 import { elementState, sideViewState } from '@chainlit/react-client';
 import { BookOpen, CircleStop, Zap } from 'lucide-react';
 
@@ -24,12 +24,8 @@ function Heading({ source }) {
 }
 
 function useSources(foot) {
-  const [sideView, setSideView] = useRecoilState(sideViewState);
-  const elements = useRecoilValue(elementState);
-  // Chainlit closes the pane whenever an element comes in; who is reading in it wants to go on.
-  useEffect(() => {
-    if (sideView && elements.length) queueMicrotask(() => setSideView((now) => now ?? sideView));
-  }, [elements]);
+  const setSideView = useSetRecoilState(sideViewState);
+  const setElements = useSetRecoilState(elementState);
   useEffect(() => {
     const message = foot.current?.closest('.step');
     if (!message) return;
@@ -39,11 +35,20 @@ function useSources(foot) {
       if (!source) return;
       event.preventDefault();
       event.stopPropagation();
-      const id = `${source.doc_id}/${source.page}/${source.start}`;
-      setSideView({
-        title: <Heading source={source} />,
-        elements: [{ id, type: 'custom', name: 'SourcePane', display: 'side', mime: 'application/json', props: { ...source, opened: Date.now() } }],
-      });
+      const pane = {
+        id: `source ${Date.now()}`, // A pane of its own each time: it begins at the page of its quote.
+        type: 'custom',
+        name: 'SourcePane',
+        display: 'side',
+        mime: 'application/json',
+        props: source,
+      };
+      const show = () => setSideView({ title: <Heading source={source} />, elements: [pane] });
+      show();
+      // With every answer Chainlit closes a pane of which no element is in the chat; when one comes in, it opens that
+      // under its file's name.
+      setElements((all) => (all.some((element) => element.display === 'side') ? all : [...all, pane]));
+      setTimeout(show);
     };
     message.addEventListener('click', open, true);
     return () => message.removeEventListener('click', open, true);

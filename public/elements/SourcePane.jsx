@@ -1,13 +1,11 @@
 // One source beside the chat: the rendered sheet with the quoted sentence marked, or the passage of a text file.
-// props: doc_id, title, page, start, end, quote, where, words, opened (when, in ms). The sheet is asked for when the pane opens.
+// props: doc_id, title, page, start, end, quote, where, words. The sheet is asked for when the pane opens.
 import { useEffect, useRef, useState } from 'react';
 import { ChevronLeft, ChevronRight } from 'lucide-react';
 import { Button } from '@/components/ui/button';
 import { Skeleton } from '@/components/ui/skeleton';
 
-// Chainlit makes the pane anew with each answer: what was drawn, and the page that was turned to, are kept outside.
 const kept = (globalThis.readonceSheets ??= new Map());
-const turned = (globalThis.readonceTurned ??= { opened: 0, page: 0 });
 
 function useSheet(page) {
   const key = `${props.doc_id}/${page}/${props.start}`;
@@ -79,14 +77,10 @@ function Passage({ sheet }) {
 }
 
 export default function SourcePane() {
-  const [page, setPage] = useState(turned.opened === props.opened ? turned.page : props.page);
+  const [page, setPage] = useState(props.page);
   const sheet = useSheet(page);
-  const turnTo = (next) => {
-    Object.assign(turned, { opened: props.opened, page: next });
-    setPage(next);
-  };
   const turn = (label, step, Icon, off) => (
-    <Button variant="ghost" size="icon" className="h-8 w-8" disabled={off} aria-label={label} title={label} onClick={() => turnTo(page + step)}>
+    <Button variant="ghost" size="icon" className="h-8 w-8" disabled={off} aria-label={label} title={label} onClick={() => setPage(page + step)}>
       <Icon className="h-4 w-4" />
     </Button>
   );

@@ -80,6 +80,13 @@ def test_no_file_name_can_be_taken_for_markdown(title: str) -> None:
     assert "www." not in plain.lower()
 
 
+def test_an_answer_does_not_begin_as_a_heading() -> None:
+    """A model that repeats "## Fees The fee is ..." from a Markdown file speaks, it does not shout."""
+    assert safe_markdown("## Fees The fee is 4 crowns.") == "Fees The fee is 4 crowns."
+    assert safe_markdown("Run this:\n```\n# a comment\n```") == "Run this:\n```\n# a comment\n```"
+    assert safe_markdown("#4 is the pier.") == "#4 is the pier."
+
+
 def test_a_source_is_named_by_number_title_and_place() -> None:
     """The name as it stands under an answer; one line for all that stand in one place."""
     assert source_name([2], "tide_table *final*.pdf", "p. 7") == "[2] tide table final .pdf · p. 7"

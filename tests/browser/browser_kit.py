@@ -145,4 +145,9 @@ def until(
 def picture(page: Page, name: str) -> None:
     """Keeps what the page looks like now, for a person to see."""
     SCREENSHOTS.mkdir(exist_ok=True)
+    # What slides in has come to its end.
+    page.evaluate(
+        "Promise.all(document.getAnimations().filter(each => each.effect.getComputedTiming().iterations === 1)"
+        ".map(each => each.finished.catch(() => {})))"
+    )
     page.screenshot(path=SCREENSHOTS / f"{name}.png")

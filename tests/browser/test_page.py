@@ -118,6 +118,7 @@ def test_an_upload_is_read_asked_and_its_page_opens_with_the_sentence_marked(
     expect(sheet).to_be_visible(timeout=30_000)
     assert sheet.evaluate("image => image.naturalWidth") > 800
     assert page.get_by_test_id("where").inner_text() == "p. 3 of 4"
+    expect(page.locator("#side-view-title")).to_contain_text("[1] island almanac")
     assert "08:15" in page.get_by_test_id("quote").inner_text()
     mark = page.locator(".ro-sheet mark").first.bounding_box()
     frame = sheet.bounding_box()
@@ -248,7 +249,6 @@ def test_the_page_fits_the_screen_in_both_themes_and_languages(
     if link.count():
         link.first.click()
         expect(page.locator("[data-testid=sheet], [data-testid=passage]")).to_be_visible(timeout=30_000)
-        page.wait_for_timeout(700)  # It slides in.
         picture(page, f"12-source-{theme}-{language}-{width}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
