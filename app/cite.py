@@ -151,8 +151,11 @@ def _supporting(
 ) -> list[tuple[Source, float]]:
     """The marked paragraphs that hold, else the one that holds best, else none.
 
-    A sentence without a word of its own ("Yes, it does.") is judged by the question's.
+    A sentence without a word of its own ("Yes, it does.") is judged by the question's; a question, as one that the
+    answer repeats, tells nothing.
     """
+    if sentence.text.endswith(("?", "？")):
+        return []
     scored = [(source, _score(claim, asked, source, weights)) for source in read]
     marked = [(source, score) for source, score in scored if source.number in sentence.marks and score >= MARK_SUPPORT]
     if marked:

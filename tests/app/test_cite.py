@@ -119,6 +119,33 @@ def test_chinese_is_matched_by_pairs_of_characters() -> None:
     assert cited.citations[0].quote == "该站于2009年9月28日启用，共有三个出口。"
 
 
+def test_chinese_answer_in_words_of_its_own_is_placed() -> None:
+    """What it tells stands there; grammar (的) and one other word (早上 for 上午) do not cost the source."""
+    tea = sources(
+        "茶园里最老的茶树长在溪边的亭子后面，树龄一百四十年，挂着一块红木牌。",
+        "茶园每天上午八点开门，下午五点半关门。",
+        "泡云溪绿茶，水温以八十五度为宜。",
+        "客房每间每晚二百八十元，含早饭。",
+        METRO,
+        HOURS,
+        FEES,
+    )
+    (citation,) = cite(
+        "根据文档的内容，溪边最老的茶树，树龄一百四十年。", "溪边最老的茶树，树龄是多少？", tea
+    ).citations
+    assert citation.paragraph == 1
+    (citation,) = cite("茶园每天早上八点开门。", "茶园每天早上几点开门？", tea).citations
+    assert citation.paragraph == 2
+    assert cite("茶园的主人在上海开了三家酒楼。", "茶园的主人是谁？", tea).citations == ()
+
+
+def test_question_that_the_answer_repeats_is_no_claim() -> None:
+    """Small models do; the citation belongs to what is said then."""
+    cited = cite("What does a card cost a year? A card costs 12 euros a year.", "What does a card cost?", READ)
+    assert cited.text == "What does a card cost a year? A card costs 12 euros a year [1]."
+    assert cite("Are maps kept in the basement?", "Are maps kept in the basement?", READ).citations == ()
+
+
 def test_mark_behind_the_full_stop_belongs_to_the_sentence_before_it() -> None:
     """Small models write "It is so. [13]"."""
     cited = cite("Maps are kept in the basement. [13] Students pay 4 euros. [12]", "", READ)
