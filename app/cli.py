@@ -62,6 +62,7 @@ def top(
 def main() -> None:
     """The entry point: runs a command; whatever the packages foresaw becomes one sentence and an exit code."""
     signal.signal(signal.SIGTERM, _terminated)
+    terminal.prepare_streams()
     try:
         app()
     except KeyboardInterrupt:

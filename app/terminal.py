@@ -6,7 +6,9 @@ With --json or --jsonl stdout carries JSON and nothing else. Progress shows only
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -42,8 +44,22 @@ def err() -> Console:
 
 def print_json(value: Any) -> None:
     """One line of JSON on stdout, flushed, so that a reader of a pipe has each row as it is ready."""
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+    line = json.dumps(plain(value), ensure_ascii=False)
+    try:
+        line.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a terminal that is not UTF-8, or a file name that is no Unicode
+        line = json.dumps(plain(value))
+    sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def prepare_streams() -> None:
+    """Has what a stream can't show written as an escape, and lets closed streams (`>&-`) be."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, open to the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def plain(value: Any) -> Any:

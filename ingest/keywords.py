@@ -14,7 +14,8 @@ _PAIRED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0eff\U00
 _RUN = re.compile(rf"[{_PAIRED}]+|[^\W{_PAIRED}]+", re.UNICODE)
 _PAIRED_RUN = re.compile(rf"[{_PAIRED}]+")
 # A word with marks in it: "e.g", "19001-2015", "gb/t", "/etc/passwd", "snake_case" (an underscore is a word character).
-_COMPOUND = re.compile(rf"[^\W{_PAIRED}]+(?:[-./_+:@][^\W{_PAIRED}]+)+")
+# It begins where a run begins, or a "word" of a million letters would be tried from each of them.
+_COMPOUND = re.compile(rf"(?<![^\W{_PAIRED}])[^\W{_PAIRED}]+(?:[-./_+:@][^\W{_PAIRED}]+)+")
 _STANDARD = re.compile(r"(?<![a-z0-9])([a-z]{1,5})(?:[/ -]([a-z]{1,2}))?[ -]?(\d[\d.]*)(?![a-z0-9])")
 _STOPWORDS_TEXT = (
     "a about after all also am an and any are as at be because been before being between both but by can "

@@ -410,3 +410,41 @@ def test_home_that_cannot_be_made_is_one_sentence(run: Run, monkeypatch: pytest.
         assert (code, out) == (1, "")
         assert is_one_sentence(err)
     assert rows(run("ask", "x", "--json")[1])[0]["error"]["code"] == "disk_refused"
+
+
+def test_question_that_cannot_be_put_is_not_searched(run: Run) -> None:
+    """As with `ask`: no words, or far too many."""
+    for question in ("", " ", "a" * 8_001):
+        code, out, err = run("search", question, "--jsonl")
+        assert (code, out) == (2, "")
+        assert is_one_sentence(err)
+
+
+def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path: Path) -> None:
+    """An ASCII terminal, a name that is no Unicode: JSON that can be read back, and never a traceback."""
+    import os
+    import subprocess
+
+    file = tmp_path / os.fsdecode("猫\udcff.md".encode("utf-8", "surrogateescape"))
+    file.write_text(LIBRARY, encoding="utf-8")
+    outputs = []
+    for encoding in ("ascii", "utf-8"):
+        for extra in (["add", str(file), "--jsonl"], ["extract", str(file)], ["ls"], ["add", str(file) + "x"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "app.cli", *extra],
+                env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, check=False,
+            )  # fmt: skip
+            assert b"Traceback" not in done.stderr
+            outputs.append(done.stdout.decode(encoding))
+    assert [json.loads(outputs[at])["file"] for at in (0, 4)] == [str(file)] * 2
+
+
+def test_closed_stdout_is_no_error(tmp_path: Path) -> None:
+    """`readonce ls >&-`, as from a service that closes what it does not read."""
+    import subprocess
+
+    command = [sys.executable, "-c", "import os; os.close(1); os.execv(os.sys.executable, os.sys.argv[1:])"]
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "app.cli", "ls"], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)

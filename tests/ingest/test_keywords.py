@@ -28,6 +28,12 @@ def test_words_of_a_text(text, words):
     assert keywords(text) == words
 
 
+@pytest.mark.parametrize("text", ["a" * 1_000_000, "a_" * 300_000, "_" * 1_000_000, "1." * 300_000 + " "])
+def test_a_word_without_end_takes_time_in_proportion(text):
+    """Base64 and genomes are words of a million letters; tried from each letter this would not come back in a day."""
+    assert max(map(len, keywords(text)), default=0) <= len(text)
+
+
 @pytest.mark.parametrize("written", ["GB/T 19001", "GB/T19001", "gb/t 19001", "ＧＢ／Ｔ　19001", "按照GB/T 19001执行"])
 def test_a_standards_number_is_one_word_however_it_is_written(written):
     """Case C23: the number is found by its rarest form."""
