@@ -28,7 +28,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (files.add, documents.ls, documents.show, documents.rm, documents.search, files.extract):
+for command in (
+    files.add,
+    documents.ls,
+    documents.show,
+    documents.rm,
+    documents.search,
+    documents.rebuild,
+    files.extract,
+):
     app.command(rich_help_panel="Documents")(command)
 app.command(rich_help_panel="Questions")(questions.ask)
 app.command(rich_help_panel="Questions")(questions.demo)

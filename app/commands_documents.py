@@ -127,6 +127,19 @@ def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "
     finish(failed, len(words))
 
 
+def rebuild() -> None:
+    """Cut and embed all stored texts again, after another embedder was set; the old index serves meanwhile."""
+    assistant = opened()
+    documents = len({document.id for kb in assistant.corpus.kbs() for document in assistant.documents(kb)})
+    with terminal.bars("documents", documents) as bars:
+        stage = bars.stage("embedding")
+        num_passages = assistant.corpus.rebuild(stage)
+    embedder = assistant.corpus.embedder.name
+    counts = terminal.count(documents, "document"), terminal.count(num_passages, "passage")
+    terminal.out().print(terminal.safe(f"{counts[0]}, {counts[1]} embedded anew with {embedder}"))
+    assistant.corpus.close()
+
+
 def search(
     question: Annotated[str, typer.Argument(metavar='"QUESTION"')],
     kb: Kb = "default",

@@ -47,5 +47,5 @@ def check_identity(connection: sqlite3.Connection, wanted: EmbedderIdentity, *, 
         raise IngestError(
             "embedder_changed",
             f"This base was made with the embedder {kept.name} ({kept.dimension} dimensions), the settings ask for "
-            f'{wanted.name} ({wanted.dimension}): set embedder to "{kept.name}", or rebuild the base.',
+            f'{wanted.name} ({wanted.dimension}): set embedder to "{kept.name}", or run `readonce rebuild`.',
         )

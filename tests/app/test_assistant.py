@@ -8,7 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from conftest import LIBRARY, METRO, NAMES, FakePower, long_text, write
+from library import LIBRARY, METRO, NAMES, FakePower, long_text, write
 
 from app.answer import Answer, Event, Reading, Words
 from app.assistant import Assistant

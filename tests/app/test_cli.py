@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LIBRARY, FakePower, long_text, write
+from library import LIBRARY, FakePower, long_text, write
 
 from app.cli import main
 from engine.base import EngineError
@@ -448,3 +448,19 @@ def test_closed_stdout_is_no_error(tmp_path: Path) -> None:
         [*command, sys.executable, "-m", "app.cli", "ls"], stderr=subprocess.PIPE, text=True, check=False
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+def test_another_embedder_is_refused_until_the_base_is_rebuilt(
+    run: Run, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal names the command that mends it, and that command does."""
+    monkeypatch.setenv("READONCE_EMBEDDER", "minilm")
+    code, _, err = run("search", "When does the reading room open?")
+    assert code == 1
+    assert is_one_sentence(err)
+    assert "run `readonce rebuild`" in err
+    code, out, _ = run("rebuild")
+    assert (code, out.startswith("1 document, ")) == (0, True)
+    code, out, _ = run("search", "When does the reading room open?", "--jsonl")
+    assert code == 0
+    assert {row["doc_id"] for row in rows(out)} == {library}

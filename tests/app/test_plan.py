@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import COLOURS, LIBRARY, METRO, NAMES, long_text, write
+from library import COLOURS, LIBRARY, METRO, NAMES, long_text, write
 
 from app.conversation import Conversation, Turn
 from app.plan import Plan, plan
