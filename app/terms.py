@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
+# Measured on the Chinese answers of a 0.5B model: with joints at half and without pairs of grammar 26 of 31 right ones
+# find their paragraph (20 before), and none of 8 invented ones does, as before. With numerals in digits (45 for 四十五)
+# it is two fewer.
 JOINT_WEIGHT = 0.5
 
 _CJK_RUN = re.compile(f"[{CJK}]+")
