@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import signal
 
 import pytest
+
+# A shell ignores Ctrl-C for what it starts in the background, and every child inherits that; tests send it to children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
