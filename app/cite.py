@@ -213,4 +213,4 @@ def _mark(sentence: str, marks: str) -> str:
         return sentence
     close = _TAIL_PUNCTUATION.search(sentence)
     at = close.start() if close and close.start() > 0 else len(sentence)
-    return f"{sentence[:at]} {marks}{sentence[at:]}"
+    return f"{sentence[:at].rstrip()} {marks}{sentence[at:]}"

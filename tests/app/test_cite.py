@@ -146,6 +146,11 @@ def test_question_that_the_answer_repeats_is_no_claim() -> None:
     assert cite("Are maps kept in the basement?", "Are maps kept in the basement?", READ).citations == ()
 
 
+def test_mark_stands_one_blank_behind_the_words() -> None:
+    """Also where the model broke off with dots."""
+    assert cite("Maps are kept in the basement ...", "", READ).text == "Maps are kept in the basement [1]..."
+
+
 def test_mark_behind_the_full_stop_belongs_to_the_sentence_before_it() -> None:
     """Small models write "It is so. [13]"."""
     cited = cite("Maps are kept in the basement. [13] Students pay 4 euros. [12]", "", READ)
