@@ -29,6 +29,10 @@ _WHY_ZH: dict[ColdBecause, str] = {
 }
 
 
+# Of an answer without support in the text, so much is shown.
+UNSUPPORTED_CHARS = 200
+
+
 def language_of(question: str) -> Language:
     return "zh" if has_cjk(question) else "en"
 
@@ -102,7 +106,12 @@ def nothing_relevant(num_documents: int, language: Language) -> str:
 
 
 def unsupported(answer: str, abstention: str, language: Language) -> str:
-    """An answer of which no sentence stands in what was read: the abstention first, the model's words as its own."""
+    """An answer of which no sentence stands in what was read: the abstention first, the model's words as its own.
+
+    Of a long one only the beginning: a model that repeats itself fills the whole answer.
+    """
+    if len(answer) > UNSUPPORTED_CHARS:
+        answer = answer[:UNSUPPORTED_CHARS].rstrip() + "…"
     if language == "zh":
         return f"{abstention}模型的回答在文中没有依据：“{answer}”"
     return f"{abstention} What the model said has no support in the text: “{answer}”"

@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from app.answer import Reading
-from app.words import not_in_reading, nothing_relevant, page_words, receipt_words, seconds
+from app.words import (
+    UNSUPPORTED_CHARS,
+    not_in_reading,
+    nothing_relevant,
+    page_words,
+    receipt_words,
+    seconds,
+    unsupported,
+)
 from engine.base import Receipt
 
 WARM = Receipt(2031, 1984, 20, 210.0, 1900.0, "p", None, 5512.0)
@@ -73,3 +81,11 @@ def test_printed_label_is_shown_where_it_differs(page: int, label: str | None, w
 def test_seconds_have_the_digits_a_person_wants() -> None:
     """Neither 0.0 s nor 5.512 s."""
     assert [seconds(ms) for ms in (20, 94, 200, 5512, 12_400)] == ["0.02 s", "0.09 s", "0.2 s", "5.5 s", "12 s"]
+
+
+def test_of_a_long_unsupported_answer_only_the_beginning_is_shown() -> None:
+    """A model that repeats itself fills the whole answer; a short one is shown as it is."""
+    assert unsupported("It is red.", "Not told.", "en").endswith("“It is red.”")
+    said = unsupported("It is red. " * 100, "Not told.", "en")
+    assert said.endswith("…”")
+    assert len(said) < UNSUPPORTED_CHARS + 80
