@@ -68,7 +68,7 @@ def plan(
     if doc_id is not None and doc_id not in documents:
         raise Problem("not_found", f"There is no document {doc_id}; `readonce ls{_in(kb)}` lists what there is.")
     readable = {key: document for key, document in documents.items() if document.status == "ok"}
-    if doc_id is not None and doc_id in documents and doc_id not in readable:
+    if doc_id is not None and doc_id not in readable:
         raise Problem("no_text", f"“{documents[doc_id].title}” has no text to ask about (a scan?).")
     if not readable:
         raise Problem("no_documents", f"There are no documents to ask about; run `readonce add FILE{_in(kb)}` first.")

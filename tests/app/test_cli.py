@@ -297,27 +297,6 @@ def test_terminated_command_undoes_what_is_half_done(tmp_path: Path) -> None:
     assert list((tmp_path / "home" / "files").iterdir()) == []
 
 
-def test_help_needs_no_heavy_package() -> None:
-    """`readonce --help` is quick: nothing of torch, vllm, faiss or chainlit is imported for it."""
-    import subprocess
-
-    heavy = [
-        "torch",
-        "vllm",
-        "faiss",
-        "llama_index",
-        "sentence_transformers",
-        "chainlit",
-        "openai",
-        "pypdfium2",
-        "transformers",
-        "tokenizers",
-    ]
-    program = f"import sys, app.cli; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_eval_retrieval_writes_a_row_a_question(run: Run, tmp_path: Path) -> None:
     """In the pack's own ids; what it did is told on stderr."""
     pack, out = tmp_path / "pack", tmp_path / "r.jsonl"

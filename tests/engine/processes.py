@@ -1,10 +1,45 @@
-"""Looks at the machine's processes for the tests that assert that none is left."""
+"""Starts processes that hold an engine, and looks whether any is left, for the tests that assert that none is."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from engine.server import EngineSettings
+
+HERE = Path(__file__).parent
+Hold = Callable[[EngineSettings], subprocess.Popen[str]]
+
+
+@contextlib.contextmanager
+def holding(*program: str) -> Iterator[Hold]:
+    """Starts processes that connect and so hold a lease; kills at the end what still runs.
+
+    Args:
+        program: What such a process starts as its engine; vLLM where none is given.
+    """
+    holders: list[subprocess.Popen[str]] = []
+
+    def start(settings: EngineSettings) -> subprocess.Popen[str]:
+        values = json.dumps(vars(settings), default=str)
+        holder = subprocess.Popen(
+            [sys.executable, str(HERE / "holder.py"), values, *program],
+            env=os.environ | {"PYTHONPATH": str(HERE.parents[1])},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        holders.append(holder)
+        return holder
+
+    yield start
+    for holder in holders:
+        holder.kill()
+        holder.communicate()
 
 
 def pids_of_group(group: int) -> set[int]:

@@ -11,12 +11,12 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import eventually, pids_of_group
+from processes import Hold, eventually, holding, pids_of_group
 
 from engine.base import EngineError
 from engine.lease import connect, find, status, stop
@@ -49,28 +49,11 @@ def with_mode(settings: EngineSettings, mode: str, **changes: Any) -> EngineSett
     return EngineSettings(**(vars(settings) | {"extra_args": ("--dummy", mode)} | changes))
 
 
-Hold = Callable[..., subprocess.Popen[str]]
-
-
 @pytest.fixture
 def hold() -> Iterator[Hold]:
     """Starts a process that holds a lease."""
-    holders: list[subprocess.Popen[str]] = []
-
-    def start(settings: EngineSettings) -> subprocess.Popen[str]:
-        values = json.dumps({name: v for name, v in vars(settings).items()}, default=str)
-        environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])}
-        holder = subprocess.Popen(
-            [sys.executable, str(HERE / "holder.py"), values, *PROGRAM],
-            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-        holders.append(holder)
-        return holder
-
-    yield start
-    for holder in holders:
-        holder.kill()
-        holder.communicate()
+    with holding(*PROGRAM) as start:
+        yield start
 
 
 def next_words(holder: subprocess.Popen[str], kind: str) -> list[str]:

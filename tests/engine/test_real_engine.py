@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import eventually, pids_of_group
+from processes import Hold, eventually, holding, pids_of_group
 
 from engine.base import Delta, EngineError, Finish, Prefix, Prompt, Receipt, Sampling
 from engine.blocks import BlockCache
@@ -30,7 +27,6 @@ from engine.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.engine
 
-HERE = Path(__file__).parent
 NUM_BLOCKS, BLOCK_SIZE, MAX_MODEL_LEN = 76, 32, 2304
 
 
@@ -210,28 +206,11 @@ async def drain(stream: AsyncIterator[Delta | Finish]) -> None:
         pass
 
 
-Hold = Callable[[EngineSettings], subprocess.Popen[str]]
-
-
 @pytest.fixture
 def hold() -> Iterator[Hold]:
     """Starts a process that connects, and so starts the engine."""
-    holders: list[subprocess.Popen[str]] = []
-
-    def start(settings: EngineSettings) -> subprocess.Popen[str]:
-        values = json.dumps(vars(settings), default=str)
-        holder = subprocess.Popen(
-            [sys.executable, str(HERE / "holder.py"), values],
-            env=os.environ | {"PYTHONPATH": str(HERE.parents[1])},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-        holders.append(holder)
-        return holder
-
-    yield start
-    for holder in holders:
-        holder.kill()
-        holder.communicate()
+    with holding() as start:
+        yield start
 
 
 def names_of_group(group: int) -> set[str]:
