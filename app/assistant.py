@@ -20,10 +20,10 @@ from app.conversation import Conversation, Turn
 from app.plan import Plan, plan
 from app.question import checked
 from app.reader import Read, Reader
-from app.salt import salt_of
 from app.settings import Settings
 from app.words import language_of, not_in_reading, nothing_relevant, unsupported
 from engine.base import Delta, Engine, Finish, Prompt, Receipt, Sampling
+from engine.salts import Salts
 
 if TYPE_CHECKING:
     from app.power import EngineStatus, Power
@@ -166,7 +166,7 @@ class Assistant:
     async def warm_engine(self) -> None:
         """Has the engine answer a small request, so that its own first steps are behind it. Caches nothing of use."""
         reader = await self._ready()
-        prefix = reader.layout.prefix((), salt_of(self.settings.home, "\0first"), "first request")
+        prefix = reader.layout.prefix((), Salts(self.settings.home).salt_of("\0first"), "first request")
         await reader.engine.warm(prefix)  # its first long step
         await reader.engine.warm(prefix)  # its first short one, as after a cached prefix
 

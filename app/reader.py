@@ -15,8 +15,8 @@ from app.answer import Reading
 from app.cite import Source
 from app.plan import Plan
 from app.problem import Problem
-from app.salt import salt_of
 from engine.base import Engine, Prefix, Prompt
+from engine.salts import Salts
 
 if TYPE_CHECKING:
     from app.conversation import Conversation
@@ -109,7 +109,7 @@ class Reader:
         numbers = tuple(section.number for section in planned.sections)
         cache = f"{kb}\0{apart}" if apart else kb
         name = f"{cache}/{planned.document.name}/{','.join(map(str, numbers))}"
-        prefix = self.layout.prefix(ids, salt_of(self.settings.home, cache), name)
+        prefix = self.layout.prefix(ids, Salts(self.settings.home).salt_of(cache), name)
         self._refuse_what_does_not_fit(prefix, planned)
         reading = Reading(
             doc_id=document.id,

@@ -6,7 +6,7 @@ Nothing here knows of files, pages or HTTP. `client` speaks it to a real vLLM se
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
@@ -29,6 +29,13 @@ class EngineError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+def prefix_id(namespace: str, token_ids: Sequence[int] | np.ndarray) -> str:
+    """The handle: 32 hexadecimal digits of SHA-256 over namespace and ids, the same in every process."""
+    digest = hashlib.sha256(namespace.encode() + b"\0")
+    digest.update(np.asarray(token_ids, dtype="<i4").tobytes())
+    return digest.hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,9 @@ class Prompt:
 class Sampling:
     """How the answer's tokens are drawn; greedy by default, so that the same question gives the same answer.
 
-    `priority`: who is read first where the engine is busy; the lower, the earlier.
+    Attributes:
+        priority: Who is read first where the engine is busy; the lower, the earlier.
+        min_tokens, ignore_eos: For measurements: answers of a known length.
     """
 
     max_tokens: int = 512
@@ -85,6 +94,8 @@ class Sampling:
     stop: tuple[str, ...] = ()
     repetition_penalty: float = 1.0
     priority: int = 0
+    min_tokens: int = 0
+    ignore_eos: bool = False
 
 
 @dataclass(frozen=True)
