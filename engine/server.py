@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +38,7 @@ class EngineSettings:
         state_dir: Holds the engine's record, log, lock and socket; one engine a folder.
         cache_dir: Where models lie.
         url: An engine elsewhere (`http://host:port`, with or without `/v1`); nothing is then started.
+        token: What an engine elsewhere wants as its API key; None where it wants none.
         device: `auto` takes the GPU if there is one and vLLM was built for it.
         port: None takes any free one.
         kv_cache_gib: Memory for keys and values; None: 2 on a CPU, on a GPU what `gpu_memory_utilization` leaves.
@@ -54,6 +55,7 @@ class EngineSettings:
     state_dir: Path
     cache_dir: Path
     url: str | None = None
+    token: str | None = field(default=None, repr=False)
     device: Device = "auto"
     port: int | None = None
     kv_cache_gib: float | None = None
@@ -82,6 +84,8 @@ class RunningEngine:
         version: vLLM's; empty where the server does not say.
         block_size, num_blocks: Of the cache; None where the server does not say.
         pid, folder, started: Of an engine on this machine; None otherwise. `started` is a Unix time.
+        token: Its API key; None where it wants none.
+        features: What our routes in it say is on (`core`, `attention`, `events`); None where it has none of them.
     """
 
     url: str
@@ -94,6 +98,8 @@ class RunningEngine:
     pid: int | None = None
     folder: Path | None = None
     started: float | None = None
+    token: str | None = field(default=None, repr=False)
+    features: Mapping[str, bool] | None = None
 
 
 def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str, device: Device) -> list[str]:
