@@ -215,7 +215,7 @@ def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
     abstention = not_in_reading(read.reading, read.num_searched, language)
     if is_refusal(text) or not text.strip():
         return Answer(abstention, True, (), finish.receipt, read.reading, finish.token_ids)
-    cited = cite(text, question, read.sources)
+    cited = cite(text, question, read.sources())
     if not cited.citations:
         # Of 21 such answers of a 0.5B model one was right: see the figures in `app.cite`.
         said = unsupported(cited.text, abstention, language)
