@@ -113,7 +113,7 @@ class Reader:
         """
         document = planned.document
         assert document is not None
-        prefix = self._prefix(document, planned.sections, f"{kb}\0{apart}" if apart else kb)
+        prefix = self._prefix(document, planned.sections, f"{kb}\n{apart}" if apart else kb)
         self._refuse_what_does_not_fit(prefix, planned)
         reading = Reading(
             doc_id=document.id,

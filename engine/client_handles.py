@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from engine.account import Account
 from engine.base import Delta, Features, Handle, Prefix, Prompt, Sampling
+from engine.detokenize import Detokenizer, Vocabulary
 from engine.features import features_of
 from engine.handle_calls import End, HandleCalls, Piece, UnknownPrefixError, Warm
 from engine.server import RunningEngine
 
 if TYPE_CHECKING:
-    from engine.detokenize import Detokenizer
     from engine.tokenizer import Tokenizer
 
 
@@ -29,7 +29,7 @@ class HandlesPath:
 
     def __init__(self, running: RunningEngine, tokenizer: Tokenizer | None) -> None:
         self._running = running
-        self._tokenizer = tokenizer
+        self._vocabulary = None if tokenizer is None else Vocabulary(tokenizer.fast)
         self._calls = HandleCalls(running)
 
     @property
@@ -86,8 +86,4 @@ class HandlesPath:
 
     def _words(self, sampling: Sampling) -> Detokenizer | None:
         """None where the server makes the words: it ends an answer at a stop string, and tells its receipt."""
-        if self._tokenizer is None or sampling.stop:
-            return None
-        from engine.detokenize import Detokenizer
-
-        return Detokenizer(self._tokenizer)
+        return None if self._vocabulary is None or sampling.stop else Detokenizer(self._vocabulary)

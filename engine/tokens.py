@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -80,8 +80,8 @@ class SectionTokens:
         return hashlib.sha256(self._made_from + render(section).encode()).digest()
 
 
-def forget(path: Path, document: str) -> None:
-    """Erases the ids of a document's sections, save those that stand in another document too.
+def keep_only(path: Path, documents: Collection[str]) -> None:
+    """Erases the ids of all sections whose document is not among `documents`.
 
     Args:
         path: As `SectionTokens`; nothing is made where there is no such file.
@@ -90,18 +90,17 @@ def forget(path: Path, document: str) -> None:
         return
     file = CacheFile(path, _SCHEMA)
     try:
-        file.run(lambda connection: _forget(connection, document))
+        file.run(lambda connection: _keep_only(connection, documents))
     finally:
         file.close()
 
 
-def _forget(connection: sqlite3.Connection, document: str) -> None:
-    keys = connection.execute("SELECT DISTINCT key FROM places WHERE document = ?", (document,)).fetchall()
-    connection.execute("DELETE FROM places WHERE document = ?", (document,))
-    for key in keys:
-        connection.execute(
-            "DELETE FROM tokens WHERE key = ? AND NOT EXISTS (SELECT 1 FROM places WHERE key = tokens.key)", key
-        )
+def _keep_only(connection: sqlite3.Connection, documents: Collection[str]) -> None:
+    known = {document for (document,) in connection.execute("SELECT DISTINCT document FROM places")}
+    for document in known - set(documents):
+        connection.execute("DELETE FROM places WHERE document = ?", (document,))
+    # Entries without a place are of a document that was removed, or of a version that kept no places.
+    connection.execute("DELETE FROM tokens WHERE NOT EXISTS (SELECT 1 FROM places WHERE key = tokens.key)")
 
 
 def _read(connection: sqlite3.Connection, key: bytes) -> tuple[int, ...] | None:

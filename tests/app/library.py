@@ -35,16 +35,30 @@ METRO = """# 望江路站
 
 
 class FakePower:
-    """In place of `app.power.Power`: hands out one fake engine, and counts."""
+    """In place of `app.power.Power`: hands out one fake engine, and counts.
+
+    `runs` says whether there is an engine that was started before.
+    """
 
     def __init__(self, engine: FakeEngine, tokenizer: Tokenizer) -> None:
         self.engine, self.tokenizer = engine, tokenizer
         self.num_connects, self.released, self.lingers_s = 0, list[bool](), 0.0
+        self.runs = False
+        self.freed: list[tuple[str, list[str]]] = []
 
     async def connect(self, report: Callable[[str], None]) -> tuple[Engine, Tokenizer]:
         self.num_connects += 1
         report("Loading the model ... 0 s")
         return self.engine, self.tokenizer
+
+    async def join(self) -> tuple[Engine, Tokenizer] | None:
+        return (self.engine, self.tokenizer) if self.runs else None
+
+    def free(self, namespace: str, is_meant: Callable[[str], bool]) -> int:
+        """Frees what the engine was asked about, by name."""
+        names = {call.prompt.prefix.name for call in self.engine.calls if call.prompt.prefix.namespace == namespace}
+        self.freed.append((namespace, sorted(name for name in names if is_meant(name))))
+        return len(self.freed[-1][1])
 
     async def release(self, linger: bool) -> None:
         self.released.append(linger)
