@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.lease import Lease
     from engine.server import RunningEngine
     from engine.tokenizer import Tokenizer
-    from engine.view import CacheView
 
 LEDGER_NAME = "prefixes.sqlite3"
 _METRICS_TIMEOUT_S = 2.0
@@ -41,7 +40,6 @@ class EngineStatus:
         num_users: Commands and pages that use it now.
         hit_rate: Share of all prompt tokens since its start that came from its cache, 0 to 1.
         features_off: What it can't do beside answering, as one sentence; empty where nothing is missing.
-        cache: What it says of its cache; None where it has no route for it.
     """
 
     running: bool
@@ -57,7 +55,6 @@ class EngineStatus:
     hit_rate: float | None = None
     log_file: str | None = None
     features_off: str = ""
-    cache: CacheView | None = None
 
 
 class Power:
@@ -149,7 +146,7 @@ class Power:
         Blocking; starts nothing.
         """
         from engine.lease import find
-        from engine.look import free_named
+        from engine.free import free_named
 
         running = find(self._settings.engine)
         return 0 if running is None else free_named(running, namespace, is_meant)
@@ -177,7 +174,6 @@ class Power:
         """What runs; starts nothing. Blocking."""
         from engine.features import features_of
         from engine.lease import status
-        from engine.look import look
 
         found = status(self._settings.engine)
         if found is None:
@@ -186,7 +182,6 @@ class Power:
         ready = found.engine
         if ready is None:
             return EngineStatus(True, found.stage, None, found.model, pid=found.pid, log_file=log_file)
-        cache = look(ready)
         blocks = ready.num_blocks * ready.block_size if ready.num_blocks and ready.block_size else None
         return EngineStatus(
             running=True,
@@ -198,10 +193,9 @@ class Power:
             instance=ready.instance,
             cache_tokens=blocks,
             num_users=found.num_leases,
-            hit_rate=_hit_rate(ready.url) if cache is None else cache.hit_rate,
+            hit_rate=_hit_rate(ready.url),
             log_file=log_file,
             features_off=features_of(ready).off,
-            cache=cache,
         )
 
     def stop(self) -> bool:
