@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -82,6 +82,8 @@ class RunningEngine:
         version: vLLM's; empty where the server does not say.
         block_size, num_blocks: Of the cache; None where the server does not say.
         pid, folder, started: Of an engine on this machine; None otherwise. `started` is a Unix time.
+        token: Its API key; None where it wants none.
+        features: What our routes in it say is on (`core`, `attention`, `events`); None where it has none of them.
     """
 
     url: str
@@ -94,6 +96,8 @@ class RunningEngine:
     pid: int | None = None
     folder: Path | None = None
     started: float | None = None
+    token: str | None = field(default=None, repr=False)
+    features: Mapping[str, bool] | None = None
 
 
 def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str, device: Device) -> list[str]:
