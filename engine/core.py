@@ -1,8 +1,8 @@
 """Decides that a prefix's ids reach vLLM's engine core once: questions bring their tail, the core keeps the rest.
 
 vLLM sends, unpacks, hashes and converts a question's whole prompt, though all of it but the tail is known. Here the
-core keeps of each prefix its ids, as a list and as an array, and its block hashes. What is changed for that, each with the
-method of vLLM that it leans on (a version that lacks one of them is left alone, and `install` says so):
+core keeps of each prefix its ids, as a list and as an array, and its block hashes. What is changed for that, each with
+the method of vLLM that it leans on (a version that lacks one of them is left alone, and `install` says so):
 
     EngineCore.preprocess_add_request   puts the whole prompt together again          list ids: 3.2 ms at 120k tokens
     get_request_block_hasher            begins with the prefix's hashes               2.7 ms (blocks of 128)

@@ -16,8 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-STATE = Path(tempfile.mkdtemp())
-os.environ |= {"READONCE_PLUGIN_STATE": str(STATE), "VLLM_PLUGINS": "readonce"}
+if __name__ == "__main__":  # a spawned engine core imports this file again, and inherits the folder
+    os.environ |= {"READONCE_PLUGIN_STATE": tempfile.mkdtemp(), "VLLM_PLUGINS": "readonce"}
+STATE = Path(os.environ["READONCE_PLUGIN_STATE"])
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np  # noqa: E402 - the state's folder has to be known first
