@@ -28,6 +28,7 @@ from engine.base import Delta, Engine, Finish, Handle, Prompt, Sampling
 
 if TYPE_CHECKING:
     from app.power import EngineStatus, Power
+    from engine.view import CacheView
     from ingest.add import Added
     from ingest.corpus import Corpus
     from ingest.search import Hit
@@ -190,6 +191,14 @@ class Assistant:
     def engine_status(self) -> EngineStatus:
         """What runs; starts nothing. Blocking."""
         return self.power.status()
+
+    def cache(self) -> CacheView | None:
+        """What the engine holds, in its own words; None where none is ready, or it does not tell. Blocking.
+
+        Raises:
+            EngineError: `engine_unreachable`, `engine_failed`.
+        """
+        return self.power.cache()
 
     async def close(self, linger: bool = True) -> None:
         """Lets the engine go: it stays for `keep_alive_s` if `linger`, else one started here stops at once."""

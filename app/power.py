@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.lease import Lease
     from engine.server import RunningEngine
     from engine.tokenizer import Tokenizer
+    from engine.view import CacheView
 
 LEDGER_NAME = "prefixes.sqlite3"
 _METRICS_TIMEOUT_S = 2.0
@@ -197,6 +198,20 @@ class Power:
             log_file=log_file,
             features_off=features_of(ready).off,
         )
+
+    def cache(self) -> CacheView | None:
+        """What the engine holds, in its own words; None where none is ready, or it has no such route. Blocking.
+
+        Raises:
+            EngineError: `engine_unreachable`, `engine_failed` (another token, for example).
+        """
+        from engine.lease import status
+        from engine.look import look
+
+        found = status(self._settings.engine)
+        if found is None or found.engine is None:
+            return None
+        return look(found.engine.url, found.engine.token)
 
     def stop(self) -> bool:
         """Ends the engine, whoever uses it; False where none runs. Blocking."""

@@ -51,6 +51,7 @@ class Settings(BaseSettings):
     max_model_len: int = Field(0, ge=0, description="tokens of prompt and answer together; 0 follows the device")
     kv_cache_gib: float = Field(0.0, ge=0, description="memory for cached keys and values; 0 follows the device")
     offline: bool = Field(False, description="never fetch a model or an embedder")
+    otlp_endpoint: str | None = Field(None, description="where OpenTelemetry's traces go; none are made without it")
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the device")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
@@ -138,6 +139,7 @@ class Settings(BaseSettings):
             keep_alive_s=self.keep_alive_s,
             start_timeout_s=self.engine_start_s,
             offline=self.offline,
+            otlp_endpoint=self.otlp_endpoint,
         )
 
     @property

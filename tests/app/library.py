@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.power import EngineStatus
-from engine.base import Engine
+from engine.base import Engine, EngineError
 from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer
+from engine.view import CacheView
 
 LIBRARY = """# The Marsh Lane Library
 
@@ -42,6 +43,7 @@ class FakePower:
 
     def __init__(self, engine: FakeEngine, tokenizer: Tokenizer) -> None:
         self.engine, self.tokenizer = engine, tokenizer
+        self.view: CacheView | EngineError | None = None
         self.num_connects, self.released, self.lingers_s = 0, list[bool](), 0.0
         self.runs = False
         self.freed: list[tuple[str, list[str]]] = []
@@ -65,6 +67,11 @@ class FakePower:
 
     def status(self) -> EngineStatus:
         return EngineStatus(False)
+
+    def cache(self) -> CacheView | None:
+        if isinstance(self.view, EngineError):
+            raise self.view
+        return self.view
 
     def stop(self) -> bool:
         return False
