@@ -36,15 +36,20 @@ class Ahead:
         self._corpus = corpus
         self._power = power
         self._reader = reader
+        self._one_by_one = asyncio.Lock()  # a chat that ends at once is bound first, then released
         self._bound: set[tuple[str, str]] = set()
         self._passing: list[Prefix] = []
         self._work: set[asyncio.Task[None]] = set()
 
     async def read(self, doc_ids: Iterable[str], kb: str) -> None:
-        """Has the running engine read the documents' first sections, in the background; does nothing without one."""
+        """Has the running engine read the documents' first sections, in the background.
+
+        Does nothing without one, nor with one that can't let questions go before what it reads ahead.
+        """
         async with self._quietly("read ahead"), self._running() as reader:
-            for doc_id in doc_ids if reader is not None else ():
-                assert reader is not None
+            if reader is None or not reader.engine.features.handles:
+                return
+            for doc_id in doc_ids:
                 planned = await asyncio.to_thread(first_section, self._corpus, doc_id, kb)
                 if planned.sections:
                     read = await asyncio.to_thread(reader.read, planned, kb)
@@ -71,7 +76,7 @@ class Ahead:
         self._bound -= held
         reader = self._reader()
         if held and reader is not None:
-            async with self._quietly("release"):
+            async with self._quietly("release"), self._one_by_one:
                 await reader.engine.release_session(session)
 
     def release_soon(self, session: str) -> None:
@@ -99,12 +104,11 @@ class Ahead:
         await asyncio.gather(*self._work, return_exceptions=True)
         reader = self._reader()
         async with self._quietly("free"):
-            for prefix in self._passing if reader is not None else ():
-                assert reader is not None
-                await reader.engine.free_prefix(prefix)
+            while reader is not None and self._passing:
+                await reader.engine.free_prefix(self._passing.pop())
 
     async def _bind(self, reader: Reader, session: str, prefix: Prefix) -> None:
-        async with self._quietly("bind"):
+        async with self._quietly("bind"), self._one_by_one:
             await reader.engine.cache_prefix(prefix, session=session, wait=False)
 
     @asynccontextmanager

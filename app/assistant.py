@@ -188,6 +188,11 @@ class Assistant:
         await reader.engine.warm(prefix)  # its first short one, as after a cached prefix
         await reader.engine.free_prefix(prefix)
 
+    @property
+    def features_off(self) -> str:
+        """What the engine in use can't do beside answering, as one sentence; empty where nothing is missing."""
+        return self._reader.engine.features.off if self._reader is not None else ""
+
     def engine_status(self) -> EngineStatus:
         """What runs; starts nothing. Blocking."""
         return self.power.status()

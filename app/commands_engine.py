@@ -203,6 +203,8 @@ def _engine_words(engine: dict[str, Any], url: str | None, with_cache: bool = Tr
     if engine["pid"] is not None:
         up = timedelta(seconds=round(time.time() - engine["started"])) if engine["started"] else "?"
         lines.append(f"Process  {engine['pid']}, up {up}, {engine['num_users']} using it now")
+    if engine["features_off"]:
+        lines.append(f"Off      {engine['features_off']}")
     if not with_cache:
         return "\n".join(lines)
     rate = "not reported" if engine["hit_rate"] is None else f"{engine['hit_rate']:.0%} of all prompt tokens reused"

@@ -146,8 +146,8 @@ class Power:
 
         Blocking; starts nothing.
         """
-        from engine.lease import find
         from engine.free import free_named
+        from engine.lease import find
 
         running = find(self._settings.engine)
         return 0 if running is None else free_named(running, namespace, is_meant)
