@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.base import EngineError, prefix_id
+from engine.bounds import Limits, make_room
 from engine.held import Held
 from engine.pins import Pool, refuse_pin, refuse_unfitting, surplus_pins
-from engine.room import Limits, make_room
 from engine.salts import Salts
 from engine.shelf import Facts, Rows, Shelf, TokenIds
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from engine.base import EngineError, prefix_id
+from engine.bounds import Limits
 from engine.pins import Pool
 from engine.prefixes import Change, Registered, Registry
-from engine.room import Limits
 from engine.salts import Salts
 
 POOL = Pool(num_tokens=1000, block_size=10, max_model_len=400, pin_share=0.5, vocabulary=None)
