@@ -113,7 +113,7 @@ class Registry:
         Raises:
             EngineError: `bad_request`, `does_not_fit`, `pins_full`, `registry_full`, `state_unusable`.
         """
-        ids = _checked_ids(token_ids)
+        ids = _checked_ids(token_ids, self.pool.vocabulary)
         for words in (namespace, session or ""):
             if _CONTROL.search(words):
                 raise EngineError("bad_request", f"{words!r} holds control characters; leave them out.")
@@ -157,6 +157,10 @@ class Registry:
     def facts(self, handle: str, namespace: str = "") -> Facts:
         """Raises EngineError as `get`."""
         return self._shelf.run(lambda rows: self._known(rows, handle, namespace))
+
+    def in_memory(self, facts: Facts) -> Registered | None:
+        """The prefix where its ids are in memory."""
+        return self._held.get(facts.id, facts.generation)
 
     def all(self, namespace: str | None = None) -> list[Facts]:
         """The living ones, the most recently used first; of all namespaces where None."""
@@ -321,14 +325,16 @@ class Registry:
             rows.put(replace(facts, pinned=False))
 
 
-def _checked_ids(token_ids: npt.ArrayLike) -> TokenIds:
-    """A read-only array of its own."""
+def _checked_ids(token_ids: npt.ArrayLike, vocabulary: int | None) -> TokenIds:
+    """A read-only array of its own. An id that the model does not have would bring the whole engine down."""
     given = np.asarray(token_ids)
     if given.ndim != 1 or given.size == 0 or not np.issubdtype(given.dtype, np.integer):
         raise EngineError("bad_request", "A prefix needs one token id or more: a list of whole numbers.")
-    least, most = int(given.min()), int(given.max())
-    if least < 0 or most > np.iinfo(np.int32).max:
-        raise EngineError("bad_request", f"A prefix has token ids from {least} to {most}; they begin at 0.")
+    least, most, largest = int(given.min()), int(given.max()), (vocabulary or 2**31) - 1
+    if least < 0 or most > largest:
+        raise EngineError(
+            "bad_request", f"A prefix has token ids from {least} to {most}, but this model's go from 0 to {largest}."
+        )
     ids: TokenIds = given.astype(np.int32)
     ids.setflags(write=False)
     return ids
