@@ -32,7 +32,7 @@ class Client:
         running: From `lease.connect`, or `probe.probe(url)`.
         ledger: Remembers why prefixes were cold; in memory where None.
         encode: Gives an answer's ids where the server does not return them (`Tokenizer.encode_text`).
-        api_key: For a server that wants one.
+        api_key: For a server that wants another one than `running.token`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Client:
         # A long document may be read for minutes before the first byte comes back: no limit on reading.
         self._openai = AsyncOpenAI(
             base_url=f"{running.url}/v1",
-            api_key=api_key or "none",
+            api_key=api_key or running.token or "none",
             max_retries=0,
             timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S),
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import math
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,7 @@ class EngineSettings:
         state_dir: Holds the engine's record, log, lock and socket; one engine a folder.
         cache_dir: Where models lie.
         url: An engine elsewhere (`http://host:port`, with or without `/v1`); nothing is then started.
+        token: What an engine elsewhere wants as its API key; None where it wants none.
         device: `auto` takes the GPU if there is one and vLLM was built for it.
         port: None takes any free one.
         kv_cache_gib: Memory for keys and values; None: 2 on a CPU, on a GPU what `gpu_memory_utilization` leaves.
@@ -54,6 +56,7 @@ class EngineSettings:
     state_dir: Path
     cache_dir: Path
     url: str | None = None
+    token: str | None = field(default=None, repr=False)
     device: Device = "auto"
     port: int | None = None
     kv_cache_gib: float | None = None
@@ -82,6 +85,8 @@ class RunningEngine:
         version: vLLM's; empty where the server does not say.
         block_size, num_blocks: Of the cache; None where the server does not say.
         pid, folder, started: Of an engine on this machine; None otherwise. `started` is a Unix time.
+        token: Its API key; None where it wants none.
+        features: What our routes in it say is on (`core`, `attention`, `events`); None where it has none of them.
     """
 
     url: str
@@ -94,6 +99,8 @@ class RunningEngine:
     pid: int | None = None
     folder: Path | None = None
     started: float | None = None
+    token: str | None = field(default=None, repr=False)
+    features: Mapping[str, bool] | None = None
 
 
 def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str, device: Device) -> list[str]:
@@ -131,11 +138,17 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
     return [*line, *settings.extra_args]
 
 
-def environment(settings: EngineSettings, device: Device, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the engine's process: what it inherits, less what would change the flags' meaning."""
+def environment(settings: EngineSettings, device: Device, inherited: Mapping[str, str], token: str) -> dict[str, str]:
+    """The environment of the engine's process: what it inherits, less what would change the flags' meaning.
+
+    Args:
+        token: Whoever calls a route under /v1 has to bring it.
+    """
     variables = {name: value for name, value in inherited.items() if name not in _INHERITED_BUT_OURS}
     variables |= {
         "VLLM_PLUGINS": "readonce",
+        "VLLM_API_KEY": token,  # not a flag: anybody on this machine can read those
+        "READONCE_PLUGIN_STATE": os.path.abspath(settings.state_dir / "plugin"),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",  # the weights lie in a folder: nothing is to be fetched
