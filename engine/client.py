@@ -20,6 +20,7 @@ from engine.client_handles import HandlesPath
 from engine.errors import broken_off
 from engine.ledger import Ledger
 from engine.server import RunningEngine
+from engine.traces import Traces, ending, off
 
 if TYPE_CHECKING:
     from engine.salts import Salts
@@ -63,6 +64,7 @@ class Client:
         tokenizer: Makes words of ids, and ids of words where a server returns none. Without it our routes make the
             words, and the ids of another server's answers stay unknown.
         salts: Where a server without our routes gets its `cache_salt` from; it is asked without one where None.
+        traces: Where the span of each question begins; None: nothing is traced. Closed with the client.
     """
 
     def __init__(
@@ -72,9 +74,11 @@ class Client:
         *,
         tokenizer: Tokenizer | None = None,
         salts: Salts | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self.running = running
         self._ledger = ledger or Ledger()
+        self._traces = traces or off()
         self._path: Path
         if running.features is not None:
             self._path = HandlesPath(running, tokenizer)
@@ -107,17 +111,20 @@ class Client:
                 f"The prompt has {prompt.num_tokens} tokens and the engine takes at most {self.max_model_len - 1}; "
                 "ask about fewer pages, begin a new conversation, or start the engine with a larger max_model_len.",
             )
-        account = Account(self._ledger, self.running, prompt)
+        span = self._traces.start("question", prefix=prompt.prefix.id, tail_tokens=len(prompt.tail_ids))
+        account = Account(self._ledger, self.running, prompt, span.headers)
         sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
-        try:
-            async with aclosing(self._path.answer(prompt, sampling, account)) as pieces:
-                async for piece in pieces:
-                    account.came()
-                    yield piece
-        finally:
-            verdict = account.settle()
-        if account.reason is None:
-            raise broken_off(self.running.url)
+        with ending(span):
+            try:
+                async with aclosing(self._path.answer(prompt, sampling, account)) as pieces:
+                    async for piece in pieces:
+                        account.came()
+                        yield piece
+            finally:
+                verdict = account.settle()
+                span.note(cached_tokens=account.cached_tokens, output_tokens=len(account.token_ids))
+            if account.reason is None:
+                raise broken_off(self.running.url)
         yield Finish(account.receipt(verdict), tuple(account.token_ids), account.reason)
 
     async def warm(self, prefix: Prefix) -> Receipt:
@@ -166,6 +173,7 @@ class Client:
         await asyncio.gather(*self._reading, return_exceptions=True)
         await self._path.close()
         self._ledger.close()
+        await asyncio.to_thread(self._traces.close)
 
     async def _read_ahead(self, prefix: Prefix) -> None:
         try:

@@ -7,7 +7,7 @@ says "not reported".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.account import Account
@@ -55,7 +55,7 @@ class CompletionsPath:
 
     async def answer(self, prompt: Prompt, sampling: Sampling, account: Account) -> AsyncGenerator[Delta, None]:
         text = ""
-        async with translated(self._running.url), self._open(prompt, sampling) as chunks:
+        async with translated(self._running.url), self._open(prompt, sampling, account.trace_headers) as chunks:
             async for chunk in chunks:
                 if chunk.usage is not None:
                     account.prompt_tokens = chunk.usage.prompt_tokens or account.prompt_tokens
@@ -87,22 +87,26 @@ class CompletionsPath:
         await self._openai.close()
 
     @contextlib.asynccontextmanager
-    async def _open(self, prompt: Prompt, sampling: Sampling) -> AsyncIterator[AsyncStream[Completion]]:
+    async def _open(
+        self, prompt: Prompt, sampling: Sampling, trace_headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncStream[Completion]]:
         from openai import BadRequestError, UnprocessableEntityError
 
         try:
-            stream = await self._request(prompt, sampling, self._knows_vllm_fields)
+            stream = await self._request(prompt, sampling, trace_headers, self._knows_vllm_fields)
         except (BadRequestError, UnprocessableEntityError) as error:
             if not self._knows_vllm_fields or not _is_about_fields(str(error)):
                 raise
-            stream = await self._request(prompt, sampling, False)
+            stream = await self._request(prompt, sampling, trace_headers, False)
             self._knows_vllm_fields = False
         try:
             yield stream
         finally:
             await stream.close()
 
-    async def _request(self, prompt: Prompt, sampling: Sampling, with_vllm_fields: bool) -> AsyncStream[Completion]:
+    async def _request(
+        self, prompt: Prompt, sampling: Sampling, trace_headers: Mapping[str, str], with_vllm_fields: bool
+    ) -> AsyncStream[Completion]:
         # The openai package walks through a `prompt` argument id by id (0.75 s for 41,000), not through `extra_body`.
         fields: dict[str, Any] = {"prompt": prompt.token_ids}
         if with_vllm_fields:
@@ -123,6 +127,7 @@ class CompletionsPath:
             stop=list(sampling.stop) or None,
             stream=True,
             stream_options={"include_usage": True},
+            extra_headers=dict(trace_headers) or None,
             extra_body=fields,
         )
 

@@ -102,7 +102,12 @@ class HandleCalls:
 
     @contextlib.asynccontextmanager
     async def generate(
-        self, prefix: Prefix, tail_ids: tuple[int, ...], sampling: Sampling, text: bool
+        self,
+        prefix: Prefix,
+        tail_ids: tuple[int, ...],
+        sampling: Sampling,
+        text: bool,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[AsyncGenerator[Piece | End, None]]:
         """The events of an answer; leaving the block closes the connection, and so aborts it in the engine.
 
@@ -122,7 +127,9 @@ class HandleCalls:
             "text": text,
         }
         async with translated_http(self._url):
-            stream = self._http.stream("POST", f"/v1/prefixes/{prefix.id}/generate", json=body)
+            stream = self._http.stream(
+                "POST", f"/v1/prefixes/{prefix.id}/generate", json=body, headers=trace_headers or None
+            )
             async with stream as answer:
                 if answer.status_code != 200:
                     await answer.aread()

@@ -6,9 +6,11 @@ They are started and ended by hand: an answer is streamed by generators, which s
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.base import EngineError
@@ -63,6 +65,21 @@ def require_packages() -> None:
                 f"Traces are switched on (otlp_endpoint) and the package of {package} is not installed; run "
                 "`pip install opentelemetry-sdk opentelemetry-exporter-otlp`, or take the setting away.",
             )
+
+
+@contextlib.contextmanager
+def ending(span: Span) -> Iterator[Span]:
+    """Ends the span with the block, whatever ends that. A stream that was stopped is no error."""
+    try:
+        yield span
+    except (GeneratorExit, asyncio.CancelledError):
+        span.note(stopped=True)
+        span.end()
+        raise
+    except BaseException as error:
+        span.end(error)
+        raise
+    span.end()
 
 
 def off() -> Traces:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
+from http_double import Double, serving, usage, words
+from plugin_parts import PacedBridge, serve
 
 from engine import traces
-from engine.base import EngineError
-from engine.server import EngineSettings, command_line
+from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
+from engine.client import Client
+from engine.server import EngineSettings, RunningEngine, command_line
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -82,6 +86,102 @@ def test_a_failed_question_says_its_kind_and_no_words(seen: Any) -> None:
     made.close()
     (span,) = seen.get_finished_spans()
     assert (span.status.status_code.name, span.status.description, span.events) == ("ERROR", "EngineError", ())
+
+
+async def test_the_clients_span_holds_the_whole_question(seen: Any) -> None:
+    """By handle and over /v1/completions: the request carries the span that ends with the answer, counts in it."""
+    prompt = Prompt(Prefix(tuple(range(64)), "kb", "doc"), (7, 8))
+    receipt = {"prompt_tokens": 66, "cached_tokens": 64}
+    ways: list[tuple[dict[str, bool] | None, list[Any]]] = [
+        ({"core": True}, [{"token_ids": [5]}, {"finish_reason": "stop", "receipt": receipt}]),
+        (None, [words("a", [5], "stop"), usage(66, 1, 64)]),
+    ]
+    for features, chunks in ways:
+        with serving(Double(chunks)) as double:
+            running = RunningEngine(double.url, "m", "life", 100, block_size=32, features=features)
+            made = Client(running, traces=traces.to("x", one := type(seen)()))
+            events = [event async for event in made.generate(prompt, Sampling())]
+            await made.close()
+        assert isinstance(events[-1], Finish)
+        (span,) = one.get_finished_spans()
+        assert [header and header.split("-")[2] for header in double.traceparents] == [f"{span.context.span_id:016x}"]
+        assert dict(span.attributes) == {
+            "readonce.prefix": prompt.prefix.id, "readonce.tail_tokens": 2,
+            "readonce.cached_tokens": 64, "readonce.output_tokens": 1,
+        }  # fmt: skip
+
+
+async def test_without_a_collector_no_request_carries_a_header(seen: Any) -> None:
+    """The default."""
+    with serving(Double([words("a", [5], "stop"), usage(66, 1, 64)])) as double:
+        made = Client(RunningEngine(double.url, "m", "life", 100))
+        assert [event async for event in made.generate(Prompt(Prefix((1, 2)), (7,)), Sampling())]
+        await made.close()
+    assert double.traceparents == [None]
+
+
+class TracedBridge(PacedBridge):
+    """Keeps the headers that vLLM would get."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headers: list[Any] = []
+
+    def generate(self, *args: Any, trace_headers: Any = None) -> Any:
+        self.headers.append(trace_headers)
+        return super().generate(*args)
+
+
+async def asked(folder: Path, collected: Any, answer: list[Any]) -> TracedBridge:
+    """One question through the route, below the span of id 2 in the trace of id 1."""
+    server = await serve(folder, None)  # type: ignore[arg-type]  # no words are asked for
+    server.parts.bridge = bridge = TracedBridge()
+    bridge.answers = [answer]
+    server.parts.traces = made = traces.to("x", collected)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://x") as http:
+        body = {"token_ids": [*range(40)], "warm": "no"}
+        handle = (await http.post("/v1/prefixes", json=body)).json()["id"]
+        headers = {"traceparent": f"00-{1:032x}-{2:016x}-01"}
+        await http.post(f"/v1/prefixes/{handle}/generate", json={"token_ids": [3]}, headers=headers)
+    made.close()
+    server.parts.registry.close()
+    return bridge
+
+
+async def test_the_routes_put_admission_and_vllm_below_their_own_span(tmp_path: Path, seen: Any) -> None:
+    """Client's span, ours, and below ours the wait at the door and what vLLM makes of the headers it gets."""
+    bridge = await asked(tmp_path, seen, [1, 2])
+    admission, generate = seen.get_finished_spans()
+    assert (admission.name, generate.name) == ("readonce.admission", "readonce.generate")
+    assert (generate.context.trace_id, generate.parent.span_id) == (1, 2)
+    assert admission.parent.span_id == generate.context.span_id
+    assert [headers["traceparent"] for headers in bridge.headers] == [f"00-{1:032x}-{generate.context.span_id:016x}-01"]
+    assert generate.attributes["readonce.cached_tokens"] == 0
+    assert generate.attributes["readonce.prompt_tokens"] == 41
+
+
+async def test_a_question_that_fails_in_the_engine_ends_its_span_as_an_error(tmp_path: Path, seen: Any) -> None:
+    """With the kind of the error."""
+    await asked(tmp_path, seen, [EngineError("engine_failed", "Out of memory.")])
+    (generate,) = [span for span in seen.get_finished_spans() if span.name == "readonce.generate"]
+    assert generate.status.description == "EngineError"
+
+
+async def test_a_stopped_stream_is_no_error(seen: Any) -> None:
+    """It says that it was stopped."""
+    made = traces.to("x", seen)
+
+    async def stream() -> AsyncIterator[int]:
+        with traces.ending(made.start("question")):
+            yield 1
+            yield 2
+
+    started = stream()
+    assert await anext(started) == 1
+    await started.aclose()  # type: ignore[attr-defined]
+    made.close()
+    (span,) = seen.get_finished_spans()
+    assert (span.status.status_code.name, dict(span.attributes)) == ("UNSET", {"readonce.stopped": True})
 
 
 class _Collector(BaseHTTPRequestHandler):
