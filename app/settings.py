@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ingest.settings import IngestSettings
 
 PREFIX = "READONCE_"
-TESTS_PREFIX = "READONCE_TEST_"  # the test suite's own, which its child processes inherit
+# Not for us: the test suite's own, and those of the engine's own side, which children of this process inherit.
+PASSED_ON_PREFIXES = ("READONCE_TEST_", "READONCE_PLUGIN_")
 TOML_NAME = "readonce.toml"
 
 # A 2,000-token section prefills in 2 to 6 seconds on 2 CPU cores; an H200 reads 30,000 tokens in under a second.
@@ -199,7 +200,7 @@ def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse_unknown_variables(known: set[str]) -> None:
     for name in sorted(os.environ):
-        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(TESTS_PREFIX)
+        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(PASSED_ON_PREFIXES)
         if ours and name[len(PREFIX) :].lower() not in known:
             raise Problem("unknown_setting", f"The variable {name} is not a setting; {_known()}", usage=True)
 

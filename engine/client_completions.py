@@ -7,7 +7,7 @@ says "not reported".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.account import Account
@@ -53,9 +53,11 @@ class CompletionsPath:
     def features(self) -> Features:
         return features_of(self._running, salted=self._knows_vllm_fields)
 
-    async def answer(self, prompt: Prompt, sampling: Sampling, account: Account) -> AsyncGenerator[Delta, None]:
+    async def answer(
+        self, prompt: Prompt, sampling: Sampling, account: Account, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Delta, None]:
         text = ""
-        async with translated(self._running.url), self._open(prompt, sampling) as chunks:
+        async with translated(self._running.url), self._open(prompt, sampling, headers) as chunks:
             async for chunk in chunks:
                 if chunk.usage is not None:
                     account.prompt_tokens = chunk.usage.prompt_tokens or account.prompt_tokens
@@ -87,22 +89,26 @@ class CompletionsPath:
         await self._openai.close()
 
     @contextlib.asynccontextmanager
-    async def _open(self, prompt: Prompt, sampling: Sampling) -> AsyncIterator[AsyncStream[Completion]]:
+    async def _open(
+        self, prompt: Prompt, sampling: Sampling, headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncStream[Completion]]:
         from openai import BadRequestError, UnprocessableEntityError
 
         try:
-            stream = await self._request(prompt, sampling, self._knows_vllm_fields)
+            stream = await self._request(prompt, sampling, headers, self._knows_vllm_fields)
         except (BadRequestError, UnprocessableEntityError) as error:
             if not self._knows_vllm_fields or not _is_about_fields(str(error)):
                 raise
-            stream = await self._request(prompt, sampling, False)
+            stream = await self._request(prompt, sampling, headers, False)
             self._knows_vllm_fields = False
         try:
             yield stream
         finally:
             await stream.close()
 
-    async def _request(self, prompt: Prompt, sampling: Sampling, with_vllm_fields: bool) -> AsyncStream[Completion]:
+    async def _request(
+        self, prompt: Prompt, sampling: Sampling, headers: Mapping[str, str], with_vllm_fields: bool
+    ) -> AsyncStream[Completion]:
         # The openai package walks through a `prompt` argument id by id (0.75 s for 41,000), not through `extra_body`.
         fields: dict[str, Any] = {"prompt": prompt.token_ids}
         if with_vllm_fields:
@@ -124,6 +130,7 @@ class CompletionsPath:
             stream=True,
             stream_options={"include_usage": True},
             extra_body=fields,
+            extra_headers=headers,
         )
 
 

@@ -5,7 +5,7 @@ A handle that the server does not know (another prefix took its place, its state
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,11 @@ class HandlesPath:
     def features(self) -> Features:
         return features_of(self._running)
 
-    async def answer(self, prompt: Prompt, sampling: Sampling, account: Account) -> AsyncGenerator[Delta, None]:
+    async def answer(
+        self, prompt: Prompt, sampling: Sampling, account: Account, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Delta, None]:
         words = self._words(sampling)
-        async with self._open(prompt, sampling, text=words is None) as events:
+        async with self._open(prompt, sampling, words is None, headers) as events:
             async for event in events:
                 if isinstance(event, End):
                     account.reason = event.reason
@@ -69,18 +71,18 @@ class HandlesPath:
 
     @asynccontextmanager
     async def _open(
-        self, prompt: Prompt, sampling: Sampling, text: bool
+        self, prompt: Prompt, sampling: Sampling, text: bool, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncGenerator[Piece | End, None]]:
         async with AsyncExitStack() as opened:
             try:
                 events = await opened.enter_async_context(
-                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text)
+                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text, headers)
                 )
             except UnknownPrefixError:
                 # Not read ahead: the question that follows is what has it read.
                 await self._calls.register(prompt.prefix, "no")
                 events = await opened.enter_async_context(
-                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text)
+                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text, headers)
                 )
             yield events
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from urllib.parse import urlsplit
 
 from engine.errors import broken_off, gone, no_connection
@@ -79,13 +79,19 @@ class Connections:
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     @contextlib.asynccontextmanager
-    async def request(self, method: str, route: str, body: bytes) -> AsyncIterator[Answer]:
+    async def request(
+        self, method: str, route: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Answer]:
         """Sends a request; leaving the block before the answer was read to its end closes the connection.
+
+        Args:
+            headers: Beside those of every request.
 
         Raises:
             EngineError: `engine_unreachable`.
         """
-        head = f"{method} {self._path}{route} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n"
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        head = f"{method} {self._path}{route} HTTP/1.1\r\n{self._head}{more}Content-Length: {len(body)}\r\n\r\n"
         reader, writer, answer = await self._send(head.encode() + body)
         try:
             yield answer

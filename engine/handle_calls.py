@@ -85,9 +85,12 @@ class HandleCalls:
 
     @contextlib.asynccontextmanager
     async def generate(
-        self, prefix: Prefix, tail_ids: tuple[int, ...], sampling: Sampling, text: bool
+        self, prefix: Prefix, tail_ids: tuple[int, ...], sampling: Sampling, text: bool, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncGenerator[Piece | End, None]]:
         """The events of an answer; leaving the block closes the connection, and so aborts it in the engine.
+
+        Args:
+            headers: What a trace continues from.
 
         Raises:
             UnknownPrefixError: Before anything was asked.
@@ -104,7 +107,7 @@ class HandleCalls:
             "priority": sampling.priority,
             "text": text,
         }
-        async with self._asked("POST", f"/v1/prefixes/{prefix.id}/generate", body) as answer:
+        async with self._asked("POST", f"/v1/prefixes/{prefix.id}/generate", body, headers) as answer:
             try:
                 yield _events(answer, self._url)
             except (ValueError, LookupError, TypeError) as error:
@@ -122,8 +125,10 @@ class HandleCalls:
             raise other_version(error, self._url) from error
 
     @contextlib.asynccontextmanager
-    async def _asked(self, method: str, route: str, body: dict[str, Any]) -> AsyncIterator[Answer]:
-        async with self._connections.request(method, route, json.dumps(body).encode()) as answer:
+    async def _asked(
+        self, method: str, route: str, body: dict[str, Any], headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Answer]:
+        async with self._connections.request(method, route, json.dumps(body).encode(), headers) as answer:
             if answer.status >= 400:
                 words = (await answer.read()).decode("utf-8", "replace")
                 if answer.status == 404:

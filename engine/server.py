@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,11 +147,17 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
     return [*line, *settings.extra_args]
 
 
-def environment(settings: EngineSettings, device: Device, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the engine's process: what it inherits, less what would change the flags' meaning."""
+def environment(settings: EngineSettings, device: Device, inherited: Mapping[str, str], token: str) -> dict[str, str]:
+    """The environment of the engine's process: what it inherits, less what would change the flags' meaning.
+
+    Args:
+        token: Whoever calls a route under /v1 has to bring it.
+    """
     variables = {name: value for name, value in inherited.items() if name not in _INHERITED_BUT_OURS}
     variables |= {
         "VLLM_PLUGINS": "readonce",
+        "VLLM_API_KEY": token,  # not a flag: anybody on this machine can read those
+        "READONCE_PLUGIN_STATE": os.path.abspath(settings.state_dir / "plugin"),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",  # the weights lie in a folder: nothing is to be fetched

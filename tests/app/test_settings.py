@@ -126,3 +126,9 @@ def test_answer_that_leaves_nothing_to_read_is_refused(monkeypatch: pytest.Monke
     assert problem.code == "bad_setting"
     assert "max_model_len" in problem.message
     assert "answer_tokens" in problem.message
+
+
+def test_variables_of_the_engines_own_side_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that is started inherits them; it refuses what it does not know itself."""
+    monkeypatch.setenv("READONCE_PLUGIN_PIN_SHARE", "0.25")
+    assert Settings.load().offline is False

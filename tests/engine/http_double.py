@@ -22,6 +22,7 @@ class Double:
         refuse: Gets a request's body; an (HTTP status, message) refuses it.
         route: Gets method, path and body; an (HTTP status, value) is the whole answer, as JSON.
         requests: (method, path, token) of each request.
+        traceparents: What each request's trace continues from.
     """
 
     chunks: list[Any] = field(default_factory=list)
@@ -29,6 +30,7 @@ class Double:
     route: Callable[[str, str, dict[str, Any]], tuple[int, Any] | None] = lambda method, path, body: None
     bodies: list[dict[str, Any]] = field(default_factory=list)
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
+    traceparents: list[str | None] = field(default_factory=list)
     num_broken_pipes: int = 0
     url: str = ""
 
@@ -55,6 +57,7 @@ def serving(double: Double) -> Iterator[Double]:
             body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
             double.bodies.append(body)
             double.requests.append((self.command, self.path, self.headers.get("Authorization")))
+            double.traceparents.append(self.headers.get("traceparent"))
             refusal = double.refuse(body)
             if refusal is not None:
                 self.answer(refusal[0], {"error": {"message": refusal[1], "code": refusal[0]}})

@@ -61,12 +61,14 @@ def test_environment_keeps_what_is_inherited_less_what_would_change_the_flags() 
         "PATH": "/bin", "PYTHONHASHSEED": "1", "VLLM_CPU_KVCACHE_SPACE": "40", "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_API_KEY": "x", "PYTHONPATH": "/mine",
     }  # fmt: skip
-    variables = environment(settings(), "cpu", inherited)
+    variables = environment(settings(), "cpu", inherited, "secret")
     root = Path(__file__).resolve().parents[2]
     assert variables == {
         "PATH": "/bin",
         "PYTHONPATH": f"{root}:/mine",
         "VLLM_PLUGINS": "readonce",
+        "VLLM_API_KEY": "secret",
+        "READONCE_PLUGIN_STATE": "/s/plugin",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
@@ -82,4 +84,4 @@ def test_environment_keeps_what_is_inherited_less_what_would_change_the_flags() 
 @pytest.mark.parametrize(("dev_mode", "value"), [(True, "1"), (False, None)])
 def test_dev_routes_are_open_only_when_asked_for(dev_mode: bool, value: str | None) -> None:
     """They can empty the cache."""
-    assert environment(settings(dev_mode=dev_mode), "cuda", {}).get("VLLM_SERVER_DEV_MODE") == value
+    assert environment(settings(dev_mode=dev_mode), "cuda", {}, "t").get("VLLM_SERVER_DEV_MODE") == value
