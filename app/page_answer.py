@@ -67,8 +67,8 @@ async def answer_on_page(
     question: str,
     doc_id: str | None,
     conversation: Conversation,
+    chat: str,
     language: Language,
-    chat: str | None = None,
 ) -> None:
     """Asks and shows. Stop ends it early: the engine is told, the words so far stay.
 

@@ -140,8 +140,13 @@ class Power:
         from engine.traces import to
 
         ledger = Ledger(self._settings.home / LEDGER_NAME)
-        traces = to(self._settings.otlp_endpoint)
-        return Client(running, ledger, tokenizer=tokenizer, salts=Salts(self._settings.home), traces=traces)
+        return Client(
+            running,
+            ledger,
+            tokenizer=tokenizer,
+            salts=Salts(self._settings.home),
+            traces=to(self._settings.otlp_endpoint),
+        )
 
     def free(self, namespace: str, is_meant: Callable[[str], bool]) -> int:
         """Frees the prefixes of a namespace whose name is meant, where an engine runs that knows handles; how many.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 from engine.base import FinishReason, Prompt, Receipt
 from engine.ledger import Ledger, Verdict
@@ -14,7 +13,6 @@ class Account:
     """One question from its request to its end; the clock runs from here on.
 
     Attributes:
-        trace_headers: What the request carries, so that the server's spans go below ours; empty: nothing is traced.
         prompt_tokens: The prompt's own length, until the server tells another one.
         cached_tokens: None until the server reports.
         output_tokens: None: as many as there are `token_ids`.
@@ -22,10 +20,7 @@ class Account:
         reason: None until the answer has ended.
     """
 
-    def __init__(
-        self, ledger: Ledger, running: RunningEngine, prompt: Prompt, trace_headers: Mapping[str, str] | None = None
-    ) -> None:
-        self.trace_headers = trace_headers or {}
+    def __init__(self, ledger: Ledger, running: RunningEngine, prompt: Prompt) -> None:
         self.prompt_tokens = prompt.num_tokens
         self.cached_tokens: int | None = None
         self.output_tokens: int | None = None

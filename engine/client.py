@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +20,7 @@ from engine.client_handles import HandlesPath
 from engine.errors import broken_off
 from engine.ledger import Ledger
 from engine.server import RunningEngine
-from engine.traces import Traces, ending, off
+from engine.traces import Traces, off
 
 if TYPE_CHECKING:
     from engine.salts import Salts
@@ -38,8 +38,14 @@ class Path(Protocol):
     @property
     def features(self) -> Features: ...
 
-    def answer(self, prompt: Prompt, sampling: Sampling, account: Account) -> AsyncGenerator[Delta, None]:
-        """Streams an answer and writes into `account` what comes with it: ids, figures, the reason of its end."""
+    def answer(
+        self, prompt: Prompt, sampling: Sampling, account: Account, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Delta, None]:
+        """Streams an answer and writes into `account` what comes with it: ids, figures, the reason of its end.
+
+        Args:
+            headers: What a trace continues from.
+        """
         ...
 
     async def cache_prefix(
@@ -64,7 +70,7 @@ class Client:
         tokenizer: Makes words of ids, and ids of words where a server returns none. Without it our routes make the
             words, and the ids of another server's answers stay unknown.
         salts: Where a server without our routes gets its `cache_salt` from; it is asked without one where None.
-        traces: Where the span of each question begins; None: nothing is traced. Closed with the client.
+        traces: Where each question's span goes; closed with the client. None: nothing is traced.
     """
 
     def __init__(
@@ -111,21 +117,29 @@ class Client:
                 f"The prompt has {prompt.num_tokens} tokens and the engine takes at most {self.max_model_len - 1}; "
                 "ask about fewer pages, begin a new conversation, or start the engine with a larger max_model_len.",
             )
-        span = self._traces.start("question", prefix=prompt.prefix.id, tail_tokens=len(prompt.tail_ids))
-        account = Account(self._ledger, self.running, prompt, span.headers)
+        account = Account(self._ledger, self.running, prompt)
+        span = self._traces.start("question", prefix=prompt.prefix.id, prompt_tokens=prompt.num_tokens)
         sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
-        with ending(span):
-            try:
-                async with aclosing(self._path.answer(prompt, sampling, account)) as pieces:
-                    async for piece in pieces:
-                        account.came()
-                        yield piece
-            finally:
-                verdict = account.settle()
-                span.note(cached_tokens=account.cached_tokens, output_tokens=len(account.token_ids))
+        failure: Exception | None = None
+        try:
+            async with aclosing(self._path.answer(prompt, sampling, account, span.headers)) as pieces:
+                async for piece in pieces:
+                    account.came()
+                    yield piece
             if account.reason is None:
                 raise broken_off(self.running.url)
-        yield Finish(account.receipt(verdict), tuple(account.token_ids), account.reason)
+        except Exception as error:
+            failure = error
+            raise
+        finally:
+            receipt = account.receipt(account.settle())
+            span.note(
+                cached_tokens=receipt.cached_tokens,
+                output_tokens=receipt.output_tokens,
+                first_token_ms=receipt.first_token_ms,
+            )
+            span.end(failure)
+        yield Finish(receipt, tuple(account.token_ids), account.reason)
 
     async def warm(self, prefix: Prefix) -> Receipt:
         """Reads `prefix` ahead of its first question.

@@ -53,9 +53,11 @@ class CompletionsPath:
     def features(self) -> Features:
         return features_of(self._running, salted=self._knows_vllm_fields)
 
-    async def answer(self, prompt: Prompt, sampling: Sampling, account: Account) -> AsyncGenerator[Delta, None]:
+    async def answer(
+        self, prompt: Prompt, sampling: Sampling, account: Account, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Delta, None]:
         text = ""
-        async with translated(self._running.url), self._open(prompt, sampling, account.trace_headers) as chunks:
+        async with translated(self._running.url), self._open(prompt, sampling, headers) as chunks:
             async for chunk in chunks:
                 if chunk.usage is not None:
                     account.prompt_tokens = chunk.usage.prompt_tokens or account.prompt_tokens
@@ -88,16 +90,16 @@ class CompletionsPath:
 
     @contextlib.asynccontextmanager
     async def _open(
-        self, prompt: Prompt, sampling: Sampling, trace_headers: Mapping[str, str]
+        self, prompt: Prompt, sampling: Sampling, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncStream[Completion]]:
         from openai import BadRequestError, UnprocessableEntityError
 
         try:
-            stream = await self._request(prompt, sampling, trace_headers, self._knows_vllm_fields)
+            stream = await self._request(prompt, sampling, headers, self._knows_vllm_fields)
         except (BadRequestError, UnprocessableEntityError) as error:
             if not self._knows_vllm_fields or not _is_about_fields(str(error)):
                 raise
-            stream = await self._request(prompt, sampling, trace_headers, False)
+            stream = await self._request(prompt, sampling, headers, False)
             self._knows_vllm_fields = False
         try:
             yield stream
@@ -105,7 +107,7 @@ class CompletionsPath:
             await stream.close()
 
     async def _request(
-        self, prompt: Prompt, sampling: Sampling, trace_headers: Mapping[str, str], with_vllm_fields: bool
+        self, prompt: Prompt, sampling: Sampling, headers: Mapping[str, str], with_vllm_fields: bool
     ) -> AsyncStream[Completion]:
         # The openai package walks through a `prompt` argument id by id (0.75 s for 41,000), not through `extra_body`.
         fields: dict[str, Any] = {"prompt": prompt.token_ids}
@@ -127,8 +129,8 @@ class CompletionsPath:
             stop=list(sampling.stop) or None,
             stream=True,
             stream_options={"include_usage": True},
-            extra_headers=dict(trace_headers) or None,
             extra_body=fields,
+            extra_headers=headers,
         )
 
 

@@ -36,9 +36,11 @@ class HandlesPath:
     def features(self) -> Features:
         return features_of(self._running)
 
-    async def answer(self, prompt: Prompt, sampling: Sampling, account: Account) -> AsyncGenerator[Delta, None]:
+    async def answer(
+        self, prompt: Prompt, sampling: Sampling, account: Account, headers: Mapping[str, str]
+    ) -> AsyncGenerator[Delta, None]:
         words = self._words(sampling)
-        async with self._open(prompt, sampling, words is None, account.trace_headers) as events:
+        async with self._open(prompt, sampling, words is None, headers) as events:
             async for event in events:
                 if isinstance(event, End):
                     account.reason = event.reason
@@ -69,18 +71,18 @@ class HandlesPath:
 
     @asynccontextmanager
     async def _open(
-        self, prompt: Prompt, sampling: Sampling, text: bool, trace_headers: Mapping[str, str]
+        self, prompt: Prompt, sampling: Sampling, text: bool, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncGenerator[Piece | End, None]]:
         async with AsyncExitStack() as opened:
             try:
                 events = await opened.enter_async_context(
-                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text, trace_headers)
+                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text, headers)
                 )
             except UnknownPrefixError:
                 # Not read ahead: the question that follows is what has it read.
                 await self._calls.register(prompt.prefix, "no")
                 events = await opened.enter_async_context(
-                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text, trace_headers)
+                    self._calls.generate(prompt.prefix, prompt.tail_ids, sampling, text, headers)
                 )
             yield events
 

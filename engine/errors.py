@@ -22,9 +22,9 @@ async def translated(url: str) -> AsyncIterator[None]:
     try:
         yield
     except openai.APITimeoutError as error:
-        raise _no_connection(url) from error
+        raise no_connection(url) from error
     except openai.APIConnectionError as error:
-        raise _gone(url) from error
+        raise gone(url) from error
     except openai.APIStatusError as error:
         raise _of_status(error.status_code, _message(error), url) from error
     except openai.APIError as error:  # an error inside a stream that had begun well
@@ -35,25 +35,13 @@ async def translated(url: str) -> AsyncIterator[None]:
         raise broken_off(url) from error
 
 
-@asynccontextmanager
-async def translated_http(url: str) -> AsyncIterator[None]:
-    """Turns what httpx raises inside the block, and an answer that is no JSON, into EngineError."""
-    import httpx
-
-    try:
-        yield
-    except httpx.TimeoutException as error:
-        raise _no_connection(url) from error
-    except httpx.ConnectError as error:
-        raise _gone(url) from error
-    except httpx.TransportError as error:
-        raise broken_off(url) from error
-    except (ValueError, LookupError, TypeError) as error:
-        raise EngineError(
-            "engine_failed",
-            f"The engine at {url} answers in another way than this program reads ({type(error).__name__}: {error}); "
-            "run the same version of readonce on both sides.",
-        ) from error
+def other_version(error: Exception, url: str) -> EngineError:
+    """An answer that does not read."""
+    return EngineError(
+        "engine_failed",
+        f"The engine at {url} answers in another way than this program reads ({type(error).__name__}: {error}); "
+        "run the same version of readonce on both sides.",
+    )
 
 
 def of_answer(status: int, body: str, url: str) -> EngineError:
@@ -81,13 +69,15 @@ def broken_off(url: str) -> EngineError:
     )
 
 
-def _no_connection(url: str) -> EngineError:
+def no_connection(url: str) -> EngineError:
+    """It listens, and does not answer."""
     return EngineError(
         "engine_unreachable", f"The engine at {url} does not take the connection; look whether it is overloaded."
     )
 
 
-def _gone(url: str) -> EngineError:
+def gone(url: str) -> EngineError:
+    """Nobody listens."""
     return EngineError("engine_unreachable", f"The engine at {url} is gone; start it again and ask once more.")
 
 

@@ -7,22 +7,15 @@ import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import quote
 
 import numpy as np
 
 from engine.base import EngineError, FinishReason, Handle, Prefix, PrefixState, Sampling
-from engine.errors import of_answer, of_event, translated_http
+from engine.connections import Answer, Connections
+from engine.errors import of_answer, of_event, other_version
 from engine.server import RunningEngine
-
-if TYPE_CHECKING:
-    import httpx
-
-_CONNECT_TIMEOUT_S = 5.0
-# As many streams as one page or one batch opens; each keeps its connection for its next question.
-_KEPT_CONNECTIONS = 512
-_HERE = ("127.0.0.1", "localhost", "[::1]")
 
 Warm = Literal["now", "background", "no"]
 
@@ -63,18 +56,8 @@ class HandleCalls:
     """The routes of one server, for one event loop."""
 
     def __init__(self, running: RunningEngine) -> None:
-        import httpx
-
         self._url = running.url
-        # A long document may be read for minutes before the first byte comes back: no limit on reading. A proxy that
-        # the environment names is for other machines.
-        self._http = httpx.AsyncClient(
-            base_url=running.url,
-            headers={"Authorization": f"Bearer {running.token}"} if running.token else None,
-            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS),
-            trust_env=httpx.URL(running.url).host not in _HERE,
-        )
+        self._connections = Connections(running.url, running.token)
 
     async def register(
         self, prefix: Prefix, warm: Warm, ttl_s: float | None = None, pin: bool = False, session: str | None = None
@@ -102,14 +85,12 @@ class HandleCalls:
 
     @contextlib.asynccontextmanager
     async def generate(
-        self,
-        prefix: Prefix,
-        tail_ids: tuple[int, ...],
-        sampling: Sampling,
-        text: bool,
-        trace_headers: Mapping[str, str] | None = None,
+        self, prefix: Prefix, tail_ids: tuple[int, ...], sampling: Sampling, text: bool, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncGenerator[Piece | End, None]]:
         """The events of an answer; leaving the block closes the connection, and so aborts it in the engine.
+
+        Args:
+            headers: What a trace continues from.
 
         Raises:
             UnknownPrefixError: Before anything was asked.
@@ -126,31 +107,34 @@ class HandleCalls:
             "priority": sampling.priority,
             "text": text,
         }
-        async with translated_http(self._url):
-            stream = self._http.stream(
-                "POST", f"/v1/prefixes/{prefix.id}/generate", json=body, headers=trace_headers or None
-            )
-            async with stream as answer:
-                if answer.status_code != 200:
-                    await answer.aread()
-                    raise self._refusal(answer)
+        async with self._asked("POST", f"/v1/prefixes/{prefix.id}/generate", body, headers) as answer:
+            try:
                 yield _events(answer, self._url)
+            except (ValueError, LookupError, TypeError) as error:
+                raise other_version(error, self._url) from error
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._connections.close()
 
     async def _call(self, method: str, route: str, body: dict[str, Any]) -> dict[str, Any]:
-        async with translated_http(self._url):
-            answer = await self._http.request(method, route, json=body)
-            if answer.status_code >= 400:
-                raise self._refusal(answer)
-            read: dict[str, Any] = answer.json() if answer.content else {}
-        return read
+        async with self._asked(method, route, body) as answer:
+            text = await answer.read()
+        try:
+            return dict(json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise other_version(error, self._url) from error
 
-    def _refusal(self, answer: httpx.Response) -> EngineError:
-        if answer.status_code == 404:
-            return UnknownPrefixError(self._url)
-        return of_answer(answer.status_code, answer.text, self._url)
+    @contextlib.asynccontextmanager
+    async def _asked(
+        self, method: str, route: str, body: dict[str, Any], headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Answer]:
+        async with self._connections.request(method, route, json.dumps(body).encode(), headers) as answer:
+            if answer.status >= 400:
+                words = (await answer.read()).decode("utf-8", "replace")
+                if answer.status == 404:
+                    raise UnknownPrefixError(self._url)
+                raise of_answer(answer.status, words, self._url)
+            yield answer
 
 
 def _life(prefix: Prefix, warm: Warm, ttl_s: float | None, pin: bool, session: str | None) -> dict[str, Any]:
@@ -164,10 +148,10 @@ def _handle(prefix: Prefix, answer: Mapping[str, Any]) -> Handle:
     return Handle(prefix.id, prefix.num_tokens, answer.get("resident_tokens"), state)
 
 
-async def _events(answer: httpx.Response, url: str) -> AsyncGenerator[Piece | End, None]:
+async def _events(answer: Answer, url: str) -> AsyncGenerator[Piece | End, None]:
     rest = b""
-    async for chunk in answer.aiter_raw():
-        *lines, rest = (rest + chunk).split(b"\n")
+    async for piece in answer.pieces():
+        *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             if line.startswith(b"data:") and not line.endswith(b"[DONE]"):
                 yield _event(json.loads(line[5:]), url)

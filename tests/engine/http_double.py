@@ -22,7 +22,7 @@ class Double:
         refuse: Gets a request's body; an (HTTP status, message) refuses it.
         route: Gets method, path and body; an (HTTP status, value) is the whole answer, as JSON.
         requests: (method, path, token) of each request.
-        traceparents: That header of each request.
+        traceparents: What each request's trace continues from.
     """
 
     chunks: list[Any] = field(default_factory=list)

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from http_double import Double, serving
+from http_double import Double, serving, usage, words
 from processes import eventually
 
 from engine.base import Delta, EngineError, Finish, Prefix, Prompt, Sampling, prefix_id
 from engine.client import Client
 from engine.server import RunningEngine
 from engine.tokenizer import Tokenizer
+from engine.traces import to
 
 PREFIX = Prefix(tuple(range(1000, 1064)), "kb", "doc")
 PROMPT = Prompt(PREFIX, (7, 8))
@@ -310,6 +311,36 @@ def test_features_that_are_off_are_one_sentence(double: Double, on: dict[str, bo
     assert features.handles
     assert off in features.off
     assert bool(features.off) is bool(off)
+
+
+@pytest.mark.parametrize("features", [ALL_ON, None])
+async def test_question_is_a_span_that_the_server_continues(double: Double, features: dict[str, bool] | None) -> None:
+    """Either way; with figures, a failure by its kind, and nothing at all where nothing is traced."""
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    seen = InMemorySpanExporter()
+    double.route = lambda method, path, body: None
+    double.chunks = [ids(5, text="Hi"), end(64)] if features else [words("Hi", [5], "stop"), usage(66, 1, 64)]
+    running = RunningEngine(double.url, "m", "life-1", 100, features=features)
+    await read(Client(running))
+    assert double.traceparents == [None]
+    traced = Client(running, traces=to("x", seen))
+    await read(traced)
+    double.route = lambda method, path, body: (500, {"error": {"message": "secret words", "code": 500}})
+    with pytest.raises(EngineError):
+        await read(traced)
+    await traced.close()
+    good, bad = seen.get_finished_spans()
+    assert [str(each)[3:52] for each in double.traceparents[1:]] == [
+        f"{span.context.trace_id:032x}-{span.context.span_id:016x}" for span in (good, bad)
+    ]
+    figures = {"readonce.prefix": PREFIX.id, "readonce.prompt_tokens": 66}
+    assert good.attributes["readonce.first_token_ms"] > 0
+    told = {name: value for name, value in good.attributes.items() if name != "readonce.first_token_ms"}
+    assert told == figures | {"readonce.cached_tokens": 64, "readonce.output_tokens": 1}
+    assert bad.attributes == figures | {"readonce.output_tokens": 0}
+    assert (good.status.is_ok, bad.status.is_ok, bad.status.description) == (True, False, "EngineError")
 
 
 async def test_five_hundred_streams_at_once(double: Double) -> None:

@@ -13,13 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
-from http_double import Double, serving, usage, words
 from plugin_parts import PacedBridge, serve
 
 from engine import traces
-from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
-from engine.client import Client
-from engine.server import EngineSettings, RunningEngine, command_line
+from engine.base import EngineError
+from engine.server import EngineSettings, command_line
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -86,38 +84,6 @@ def test_a_failed_question_says_its_kind_and_no_words(seen: Any) -> None:
     made.close()
     (span,) = seen.get_finished_spans()
     assert (span.status.status_code.name, span.status.description, span.events) == ("ERROR", "EngineError", ())
-
-
-async def test_the_clients_span_holds_the_whole_question(seen: Any) -> None:
-    """By handle and over /v1/completions: the request carries the span that ends with the answer, counts in it."""
-    prompt = Prompt(Prefix(tuple(range(64)), "kb", "doc"), (7, 8))
-    receipt = {"prompt_tokens": 66, "cached_tokens": 64}
-    ways: list[tuple[dict[str, bool] | None, list[Any]]] = [
-        ({"core": True}, [{"token_ids": [5]}, {"finish_reason": "stop", "receipt": receipt}]),
-        (None, [words("a", [5], "stop"), usage(66, 1, 64)]),
-    ]
-    for features, chunks in ways:
-        with serving(Double(chunks)) as double:
-            running = RunningEngine(double.url, "m", "life", 100, block_size=32, features=features)
-            made = Client(running, traces=traces.to("x", one := type(seen)()))
-            events = [event async for event in made.generate(prompt, Sampling())]
-            await made.close()
-        assert isinstance(events[-1], Finish)
-        (span,) = one.get_finished_spans()
-        assert [header and header.split("-")[2] for header in double.traceparents] == [f"{span.context.span_id:016x}"]
-        assert dict(span.attributes) == {
-            "readonce.prefix": prompt.prefix.id, "readonce.tail_tokens": 2,
-            "readonce.cached_tokens": 64, "readonce.output_tokens": 1,
-        }  # fmt: skip
-
-
-async def test_without_a_collector_no_request_carries_a_header(seen: Any) -> None:
-    """The default."""
-    with serving(Double([words("a", [5], "stop"), usage(66, 1, 64)])) as double:
-        made = Client(RunningEngine(double.url, "m", "life", 100))
-        assert [event async for event in made.generate(Prompt(Prefix((1, 2)), (7,)), Sampling())]
-        await made.close()
-    assert double.traceparents == [None]
 
 
 class TracedBridge(PacedBridge):
