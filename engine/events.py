@@ -21,7 +21,7 @@ _REPLAY_TIMEOUT_S = 10.0
 # A subscription takes a moment to reach the publisher; what was sent meanwhile is asked for once more after it.
 _SUBSCRIBED_AFTER_S = 0.5
 _FULL_ATTENTION = (None, "full_attention", "mla_attention")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("vllm.readonce")
 
 Decode = Callable[[int, bytes], Batch]
 

@@ -79,8 +79,11 @@ class BlockHasher:
             yield parent
 
 
-def open_hasher(vllm_config: Any, block_size: int) -> BlockHasher:
+def open_hasher(vllm_config: Any, block_size: int, root: bytes | None = None) -> BlockHasher:
     """The hasher that agrees with the engine core of `vllm_config`.
+
+    Args:
+        root: Where the core said that its chains begin; None where it was not asked.
 
     Raises:
         EngineError: `hashes_unknown`: the chain's root is random in the core, or the version's rule is not known here.
@@ -95,14 +98,16 @@ def open_hasher(vllm_config: Any, block_size: int) -> BlockHasher:
             "start the server without --prefix-match-unit.",
         )
     hash_value: Hash = get_hash_fn_by_name(cache.prefix_caching_hash_algo)
-    seed = os.environ.get("PYTHONHASHSEED") or default_seed(cache.prefix_caching_hash_algo)
-    if seed is None:
+    seed = os.environ.get("PYTHONHASHSEED", default_seed(cache.prefix_caching_hash_algo))
+    if root is None and seed is not None:
+        root = hash_value(seed)
+    if root is None:
         raise EngineError(
             "hashes_unknown",
             f"The hashes of {cache.prefix_caching_hash_algo} begin at a random value in the engine core; "
             "set PYTHONHASHSEED to a number before the server starts.",
         )
-    return BlockHasher(block_size, hash_value, hash_value(seed), _salt_keys(block_size))
+    return BlockHasher(block_size, hash_value, root, _salt_keys(block_size))
 
 
 def default_seed(algorithm: str) -> str | None:

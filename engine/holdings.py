@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 LOG_LENGTH = 65_536
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("vllm.readonce")
 
 
 @dataclass(frozen=True)

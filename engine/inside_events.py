@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ _MAX_SOCKET_PATH = 100  # the kernel takes 107 bytes, and a rank's suffix follow
 _FOLDER = "readonce-kv-"
 # vLLM gives the ranks behind the first one an address each only where this word occurs in it.
 _LIVE, _REPLAY = "inproc-live", "inproc-replay"
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("vllm.readonce")
 
 
 def turn_on_events(variables: Mapping[str, str]) -> bool:
@@ -50,6 +51,14 @@ def turn_on_events(variables: Mapping[str, str]) -> bool:
     if not hasattr(made, "readonce"):
         arguments.EngineArgs.create_engine_config = _with_events(made)
     return True
+
+
+def publish_now(scheduler: Any) -> None:
+    """In the core: tells of blocks that were dropped between two steps now, not with the next step."""
+    if events := scheduler.kv_cache_manager.take_events():
+        from vllm.distributed.kv_events import KVEventBatch
+
+        scheduler.kv_event_publisher.publish(KVEventBatch(ts=time.time(), events=events))
 
 
 def _with_events(made: Any) -> Any:
@@ -93,7 +102,8 @@ def _configure(arguments: Any) -> None:
 def _seed_hashes(algorithm: str) -> None:
     """Where the core would draw the root of its hashes at random, it is drawn here: nobody else could compute them.
 
-    It stays a secret of this server. Its children inherit it; for Python itself it means what no value means, random.
+    It stays a secret of this server, which its children inherit. Python seeds its own hashes with it too: with a random
+    number, which is what it takes where nothing is set.
     """
     from engine.hashing import default_seed
 

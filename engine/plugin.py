@@ -1,4 +1,4 @@
-"""Decides which routes our server has beside vLLM's own (entry point `vllm.endpoint_plugins`, VLLM_PLUGINS=readonce)."""
+"""Decides which routes our server has beside vLLM's own (`vllm.endpoint_plugins`, VLLM_PLUGINS=readonce)."""
 
 from __future__ import annotations
 

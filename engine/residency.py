@@ -1,7 +1,7 @@
 """Decides how much of a prefix the engine's cache holds, and what a question will find there.
 
-Both come from vLLM's KV events, nothing is guessed. Each prediction is held against what vLLM reports. A difference is an alarm, unless the cache changed in between in a
-way that explains it.
+Both come from vLLM's KV events, nothing is guessed. Each prediction is held against what vLLM reports: a difference is
+an alarm, unless the cache changed in between in a way that explains it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from engine.base import EngineError
-from engine.bridge import Bridge
-from engine.events import Feed, find_sources, vllm_decoder
-from engine.hashing import BlockHasher, Chain, open_hasher
+from engine.events import Feed
+from engine.hashing import BlockHasher, Chain
 from engine.holdings import Holdings
 from engine.prefixes import Registered
 
 CAUGHT_UP_WITHIN_S = 0.002
 _MAX_AWAITED = 64
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("vllm.readonce")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +75,7 @@ class Residency:
         why_unknown: str | None = None,
     ) -> None:
         self._hasher = hasher
-        self._holdings = tuple(holdings)
+        self.holdings = tuple(holdings)
         self.feeds = tuple(feeds)
         self._why_unknown = why_unknown
         self._known: WeakKeyDictionary[Registered, _Known] = WeakKeyDictionary()
@@ -89,28 +87,28 @@ class Residency:
     @property
     def why_unknown(self) -> str | None:
         """None while residency is known, else the reason in one sentence."""
-        return self._why_unknown or next((one.why_unknown for one in self._holdings if one.why_unknown), None)
+        return self._why_unknown or next((one.why_unknown for one in self.holdings if one.why_unknown), None)
 
     @property
     def resident_blocks(self) -> int | None:
         """Blocks that a lookup can find, copies counted, over all cores."""
-        numbers = [one.resident_blocks for one in self._holdings]
+        numbers = [one.resident_blocks for one in self.holdings]
         return None if self.why_unknown else sum(number for number in numbers if number is not None)
 
     @property
     def stored_blocks(self) -> int:
         """Blocks stored since the start."""
-        return sum(one.stored_blocks for one in self._holdings)
+        return sum(one.stored_blocks for one in self.holdings)
 
     @property
     def evicted_blocks(self) -> int:
         """Blocks that made room since the start; those of a reset are not among them."""
-        return sum(one.evicted_blocks for one in self._holdings)
+        return sum(one.evicted_blocks for one in self.holdings)
 
     @property
     def resets(self) -> int:
         """How often a core said that its cache is empty."""
-        return sum(one.clears for one in self._holdings)
+        return sum(one.clears for one in self.holdings)
 
     async def start(self) -> None:
         """Follows the cores; where that fails nothing is known, and `why_unknown` says why."""
@@ -148,10 +146,10 @@ class Residency:
         # Where there is no tail, the last block of the prefix may be one that the lookup leaves out.
         prefix_ids = chain.ids if len(chain.ids) <= most else chain.ids[:most]
         behind_ids = self._hasher.ids_behind(chain, tail)[: most - len(prefix_ids)]
-        marks = tuple(one.mark for one in self._holdings)
+        marks = tuple(one.mark for one in self.holdings)
         found = max(
             min(run, most) if run < len(chain.ids) else len(prefix_ids) + (one.run(behind_ids) or 0)
-            for one, run in zip(self._holdings, runs, strict=True)
+            for one, run in zip(self.holdings, runs, strict=True)
         )
         return Prediction(found * size, prefix, tail, prefix_ids, behind_ids, marks)
 
@@ -192,20 +190,15 @@ class Residency:
             await feed.confirm()
         await asyncio.gather(*self._doubts)
 
-    def follow_resets(self, engine_client: Any) -> None:
-        """Hears of a reset when it is called: vLLM's event of it comes only with its next step."""
-        reset = engine_client.reset_prefix_cache
+    def reset(self, clears: Sequence[int]) -> None:
+        """A reset of the cache has succeeded; vLLM tells of it only with its next step.
 
-        async def reset_and_tell(*arguments: Any, **named: Any) -> Any:
-            clears = [one.clears for one in self._holdings]
-            done = await reset(*arguments, **named)
-            if done is not False:
-                for one, before in zip(self._holdings, clears, strict=True):
-                    if one.clears == before:
-                        one.expect_clear()
-            return done
-
-        engine_client.reset_prefix_cache = reset_and_tell
+        Args:
+            clears: `Holdings.clears` of each core before the reset was called: what came since is that reset.
+        """
+        for one, before in zip(self.holdings, clears, strict=True):
+            if one.clears == before:
+                one.expect_clear()
 
     def on_change(self) -> None:
         """To be called when holdings have changed."""
@@ -218,8 +211,8 @@ class Residency:
         known = self._known.get(prefix)
         if known is None:
             chain = self._hasher.chain(prefix.token_ids.tolist(), prefix.salt)
-            known = self._known[prefix] = _Known(chain, [-1] * len(self._holdings), [0] * len(self._holdings))
-        for rank, one in enumerate(self._holdings):
+            known = self._known[prefix] = _Known(chain, [-1] * len(self.holdings), [0] * len(self.holdings))
+        for rank, one in enumerate(self.holdings):
             start = known.runs[rank] if known.removals[rank] == one.removals else 0
             known.runs[rank] = one.run(known.chain.ids, start) or 0
             known.removals[rank] = one.removals
@@ -234,19 +227,19 @@ class Residency:
             self._awaited.append((behind[-1] if behind else known.chain.ids[-1], prediction.marks))
 
     def _is_in(self, one: int, marks: tuple[int, ...]) -> bool:
-        return any(held.was_stored_since(mark, one) for held, mark in zip(self._holdings, marks, strict=True))
+        return any(held.was_stored_since(mark, one) for held, mark in zip(self.holdings, marks, strict=True))
 
     def _fits_another_core(self, prediction: Prediction, reported: int) -> bool:
         """With several cores nobody says which one answered."""
         assert self._hasher is not None
-        runs = [one.run(prediction.ids) for one in self._holdings]
+        runs = [one.run(prediction.ids) for one in self.holdings]
         return len(runs) > 1 and any(run is not None and run * self._hasher.block_size == reported for run in runs)
 
     async def _judge(self, prediction: Prediction, reported: int) -> None:
         for feed in self.feeds:
             await feed.confirm()
         assert self._hasher is not None
-        for one, mark in zip(self._holdings, prediction.marks, strict=True):
+        for one, mark in zip(self.holdings, prediction.marks, strict=True):
             runs = one.runs_since(mark, prediction.ids)
             if runs is None or reported in {run * self._hasher.block_size for run in runs}:
                 self.uncertain_predictions += 1
@@ -259,28 +252,3 @@ class Residency:
             reported,
             prediction.prefix.id,
         )
-
-
-async def open_residency(engine_client: Any, bridge: Bridge) -> Residency:
-    """The residency of the server's own cores, not started yet; `why_unknown` says where it can't be had."""
-    config = engine_client.vllm_config
-    try:
-        if not config.cache_config.enable_prefix_caching:
-            raise EngineError("events_off", "Prefix caching is off; start the server with --enable-prefix-caching.")
-        if getattr(config, "kv_transfer_config", None) is not None:
-            raise EngineError("events_off", "A KV connector brings blocks that the events of the pool do not show.")
-        if getattr(config, "speculative_config", None) is not None:
-            raise EngineError("events_off", "With speculative decoding a lookup finds other blocks than are held.")
-        sources = find_sources(config)
-        hasher = open_hasher(config, bridge.block_size)
-    except EngineError as problem:
-        _log.warning("What the cache holds is not known: %s", problem.message)
-        return Residency(None, (), why_unknown=problem.message)
-    holdings = [Holdings(bridge.num_blocks) for _ in sources]
-    residency = Residency(hasher, holdings)
-    decode = vllm_decoder(hasher)
-    residency.feeds = tuple(
-        Feed(source, one, decode, residency.on_change) for source, one in zip(sources, holdings, strict=True)
-    )
-    residency.follow_resets(engine_client)
-    return residency
