@@ -72,13 +72,15 @@ async def run(arguments: dict[str, Any], seed: int) -> dict[str, Any]:
         if chance.random() < 0.3 and len(answer) > 8:  # the next turn: history behind the same prefix
             prefixes.append(registered([*prefix.token_ids.tolist(), *tail, *answer[:-1]], prefix.salt))
 
-    num_in_time = 0
+    num_in_time = num_hurried_right = 0
     for number in range(NUM_CALLS):
-        num_in_time += await residency.caught_up()
-        await residency.confirm()
         what = chance.choices(["ask", "beside", "read", "forget", "reset"], [60, 15, 10, 6, 4])[0]
         prefix = new_prefix() if not prefixes or chance.random() < 0.15 else chance.choice(prefixes[-12:])
         tail = [chance.randint(FIRST_ID, LAST_ID) for _ in range(chance.randint(1, 70))]
+        num_in_time += await residency.caught_up()
+        hurried = residency.predict(prefix, tail).cached_tokens
+        await residency.confirm()
+        num_hurried_right += hurried == residency.predict(prefix, tail).cached_tokens
         sampling = Sampling(max_tokens=chance.choice([1, 1, 8, 40]), ignore_eos=True)
         if what == "ask":
             await settle(what, prefix, tail, bridge.generate(prefix, tail, sampling, f"ask-{number}"))
@@ -102,6 +104,7 @@ async def run(arguments: dict[str, Any], seed: int) -> dict[str, Any]:
     result = {
         "calls": calls,
         "in_time": num_in_time,
+        "hurried_right": num_hurried_right,
         "why_unknown": residency.why_unknown,
         "predictions": residency.predictions,
         "wrong": residency.wrong_predictions,

@@ -53,7 +53,7 @@ def test_every_one_of_200_random_calls_is_predicted(model_folder: Path, tmp_path
     assert result["evicted_blocks"] > NUM_BLOCKS
     assert result["resets"] == sum(call["what"] == "reset" and call["done"] for call in calls) > 0
     assert any(call.get("dropped", 0) > 0 for call in calls)
-    print(f"{result['in_time']} of 200 times all events were in within 2 ms")
+    print(f"In 2 ms: all events were in {result['in_time']} times of 200, {result['hurried_right']} predictions right")
     assert not Path(result["endpoint"].removeprefix("ipc://")).parent.exists()
 
 
