@@ -97,8 +97,8 @@ class Admission:
         self._belief = Belief(
             resident_tokens, pool_tokens=self._room.pool_tokens, block_size=bridge.block_size, clock=_now
         )
-        self._keeper = KeepAlive(self._room, pinned, stored_blocks)
         self._documents = Documents(pace, self._belief, self._room, pinned)
+        self._keeper = KeepAlive(self._room, pinned, lambda: self._documents.hot_tokens, stored_blocks)
         self._line = Line(self._documents)
         self._reader = Reader(bridge, pace, self._belief, self._documents, self._line, self._keeper, self._revive)
         self._numbers = itertools.count()

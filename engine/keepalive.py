@@ -17,33 +17,48 @@ class KeepAlive:
 
     Args:
         pinned: The pinned prefixes now.
+        hot_tokens: Tokens in use now.
         stored_blocks: Blocks that were stored since the start; None where nobody counts them: then nothing is touched.
     """
 
     def __init__(
-        self, room: Room, pinned: Callable[[], Iterable[Registered]], stored_blocks: Callable[[], int] | None
+        self,
+        room: Room,
+        pinned: Callable[[], Iterable[Registered]],
+        hot_tokens: Callable[[], int],
+        stored_blocks: Callable[[], int] | None,
     ) -> None:
         self._room = room
         self._pinned = pinned
+        self._hot_tokens = hot_tokens
         self._stored_blocks = stored_blocks
-        self._stored_at: dict[Registered, int] = {}
+        self._due_at: dict[tuple[str, str | None], int] = {}
 
     def used(self, registered: Registered) -> None:
         """Its blocks have just been freed."""
-        if self._stored_blocks is not None and registered in self._stored_at:
-            self._stored_at[registered] = self._stored_blocks()
+        if self._stored_blocks is not None and _key(registered) in self._due_at:
+            self._due_at[_key(registered)] = self._next_due(list(self._pinned()), self._stored_blocks())
 
     def due(self) -> Registered | None:
         """A pinned prefix that has to be touched now; one that is seen for the first time counts from here."""
-        if self._stored_blocks is None:
+        if self._stored_blocks is None or not (pinned := list(self._pinned())):
             return None
-        pinned = list(self._pinned())
         stored = self._stored_blocks()
-        self._stored_at = {registered: self._stored_at.get(registered, stored) for registered in pinned}
-        if not pinned:
-            return None
-        oldest = min(pinned, key=self._stored_at.__getitem__)
-        unpinned_tokens = max(self._room.pool_tokens - sum(map(self._room.of_prefix, pinned)), 0)
-        # Half of it: a question may take as much as that before the touch is through.
-        due_blocks = max(unpinned_tokens // (2 * self._room.block_size), 1)
-        return oldest if stored - self._stored_at[oldest] >= due_blocks else None
+        next_due = self._next_due(pinned, stored)
+        self._due_at = {_key(one): self._due_at.get(_key(one), next_due) for one in pinned}
+        first = min(pinned, key=lambda one: self._due_at[_key(one)])
+        return first if stored >= self._due_at[_key(first)] else None
+
+    def _next_due(self, pinned: list[Registered], stored: int) -> int:
+        """The stored blocks at which a prefix that is freed now is to be touched.
+
+        What goes before it is free and unpinned now; what is in use will be freed later and so stand behind it.
+        """
+        unpinned_tokens = self._room.pool_tokens - sum(map(self._room.of_prefix, pinned))
+        before_tokens = max(unpinned_tokens - self._hot_tokens(), unpinned_tokens // 16, 0)
+        # Half of it: questions may take as much as that before the touch is through.
+        return stored + max(before_tokens // (2 * self._room.block_size), 1)
+
+
+def _key(registered: Registered) -> tuple[str, str | None]:
+    return registered.id, registered.salt

@@ -78,10 +78,10 @@ class Reading:
             found = self.position
         self._pace.observe(found, end - found, clock() - started)
         self._num_found = end - self.position if found >= end else 0
-        if found < self.position:
-            self._fall(found)
-        self._before, self.position = self.position, end
+        before, self._before, self.position = self.position, self.position, end
         self._belief.saw(self._registered, end)
+        if found < before:
+            self._fall(found)
 
     def _size(self, alone: bool) -> int:
         size = self._pace.step_tokens(self.position, alone=alone)

@@ -58,6 +58,7 @@ class SimulatedBridge:
         aborted: Names of the requests that were aborted.
         failures: The next calls of `read` or `generate` fail with these.
         on_step: Called after each step.
+        on_cached: Called as soon as a step is scheduled: its blocks are known from then on.
     """
 
     def __init__(self, num_tokens: int, max_num_batched_tokens: int = 512, slope_s: float = 0.0) -> None:
@@ -70,6 +71,7 @@ class SimulatedBridge:
         self.aborted: list[str] = []
         self.failures: list[EngineError] = []
         self.on_step: Callable[[], None] = lambda: None
+        self.on_cached: Callable[[], None] = lambda: None
         self.num_stored = 0
         self._waiting: list[Request] = []
         self._running: list[Request] = []
@@ -151,6 +153,7 @@ class SimulatedBridge:
             while self._waiting or self._running:
                 began_s = asyncio.get_running_loop().time()
                 scheduled, seconds = self._schedule()
+                self.on_cached()
                 assert scheduled, "a request that never fits was let in"
                 await asyncio.sleep(seconds)
                 self.steps.append(Step(began_s, seconds, {one.name: n for one, n in scheduled.items()}))

@@ -18,7 +18,7 @@ from engine.room import SHARE
 from engine.turns import PATIENCE
 
 
-@pytest.mark.parametrize("residency", ["told", "silent"])
+@pytest.mark.parametrize("residency", ["told", "late", "silent"])
 def test_eight_first_questions_at_once_compute_a_document_once(residency: str) -> None:
     """1,600 tokens and eight tails: 1.1 times one prefill at most; after the read all go together."""
     desk = Desk(residency=residency)
@@ -37,7 +37,7 @@ def test_eight_first_questions_at_once_compute_a_document_once(residency: str) -
     desk.check_all_is_quiet()
 
 
-@pytest.mark.parametrize("residency", ["told", "silent"])
+@pytest.mark.parametrize("residency", ["told", "late", "silent"])
 def test_of_first_questions_on_a_short_document_one_reads_it_for_all(residency: str) -> None:
     """Less than a step: nothing is read ahead, the others go at the first one's first token."""
     desk = Desk(residency=residency)
@@ -436,7 +436,7 @@ ARRIVALS = st.lists(
 
 
 @settings(max_examples=120, deadline=None)
-@given(arrivals=ARRIVALS, residency=st.sampled_from(["told", "silent"]), fails=st.integers(0, 2))
+@given(arrivals=ARRIVALS, residency=st.sampled_from(["told", "late", "silent"]), fails=st.integers(0, 2))
 def test_whoever_comes_goes_or_breaks_all_is_quiet_in_the_end(
     arrivals: list[tuple[str, int, float, float | None, int]], residency: str, fails: int
 ) -> None:
