@@ -32,7 +32,7 @@ async def open_parts(engine_client: Any) -> Parts:
     from engine.admission import Admission
     from engine.bridge_vllm import open_bridge
     from engine.pace import Pace
-    from engine.residency import open_residency
+    from engine.residency_vllm import open_residency
 
     knobs = read_knobs(os.environ)
     bridge = open_bridge(engine_client, knobs.core and _core_keeps_prefixes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Literal
 
 from engine.base import EngineError
@@ -172,7 +173,12 @@ class Handles:
 
     def refresh_pinned(self) -> None:
         registry = self._parts.registry
-        self._parts.pinned[:] = [registry.get(one.id, one.namespace) for one in registry.by_last_use() if one.pinned]
+        pinned = []
+        for facts in registry.by_last_use():
+            if facts.pinned:
+                with suppress(EngineError):  # unreadable, or freed just now: then it is none
+                    pinned.append(registry.get(facts.id, facts.namespace))
+        self._parts.pinned[:] = pinned
 
     async def _warm(self, registered: Registered, warm: Warm, cause: Cause) -> None:
         if warm == "no":

@@ -84,7 +84,8 @@ class Questions:
 
     Attributes:
         num_live: Questions that have not ended.
-        queries_tokens, hits_tokens: Prompt tokens of those that ended or began to answer, and of these the cached ones.
+        queries_tokens, hits_tokens: Prompt tokens of those that began to answer, and of these the reused ones: what was
+            read for the very question counts as missed.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -134,9 +135,9 @@ class Questions:
     def _count(self, run: _Run, registered: Registered) -> None:
         if run.first_token_s is not None:
             self._read.add(registered)
-        if run.cached_tokens is not None:
+        if run.reused_tokens is not None:
             self.queries_tokens += run.prompt_tokens
-            self.hits_tokens += run.cached_tokens
+            self.hits_tokens += run.reused_tokens
 
     def _refuse_foreign_ids(self, token_ids: Sequence[int]) -> None:
         size = self._parts.registry.pool.vocabulary
@@ -182,6 +183,13 @@ class _Run:
         self.prompt_tokens = registered.num_tokens + len(question.token_ids)
         self.cached_tokens: int | None = None
         self.first_token_s: float | None = None
+
+    @property
+    def reused_tokens(self) -> int | None:
+        """Prompt tokens that were in the cache without this question; None where the engine did not report."""
+        if self.cached_tokens is None or self._place.waited_for != "read":
+            return self.cached_tokens
+        return min(self._resident_tokens or 0, self.cached_tokens)
 
     async def answer(self, words: Detokenizer | None, request_id: str) -> AsyncGenerator[Piece | End, None]:
         question, residency = self._question, self._parts.residency

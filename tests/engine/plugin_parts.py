@@ -168,11 +168,12 @@ class OpenDoor:
         self.cancelled: list[str] = []
         self.num_kept_alive = 0
         self.hold = False
+        self.waited_for: WaitedFor = None
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     @asynccontextmanager
     async def enter(self, registered: Registered, num_tail_tokens: int, request_id: str) -> AsyncIterator[OpenPlace]:
-        place = OpenPlace()
+        place = OpenPlace(self.waited_for)
         self.places.append(place)
         self.num_inside += 1
         try:

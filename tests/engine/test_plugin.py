@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,25 @@ async def test_the_cache_tells_all(server: Server) -> None:
     assert answer["features"] == {"core": True, "attention": False, "events": True}
     assert [(one.id, one.hits, one.state) for one in view.prefixes] == [(HANDLE, 2, "warm")]
     assert server.plugin.view() == view
+
+
+async def test_what_was_read_for_the_question_itself_is_no_hit(server: Server) -> None:
+    """The engine finds it in its cache all the same: only what was there when the question came was reused."""
+    _, view = await call(server.app, "POST", "/v1/prefixes", REGISTRATION)
+    server.door.waited_for = "read"
+    registered = server.parts.registry.get(view["id"], "kb")
+    enter = server.door.enter
+
+    @asynccontextmanager
+    async def reading_first(*arguments: Any) -> AsyncIterator[Any]:
+        await server.bridge.read(registered, 40, 10, "r")
+        async with enter(*arguments) as place:
+            yield place
+
+    server.door.enter = reading_first  # type: ignore[method-assign]
+    receipt = (await ask(server.app, HANDLE, namespace="kb"))[-1]["receipt"]
+    assert (receipt["cached_tokens"], receipt["resident_tokens"], receipt["waited_for"]) == (40, 0, "read")
+    assert (server.plugin.view().queries_tokens, server.plugin.view().hits_tokens) == (41, 0)
 
 
 async def test_after_a_restart_all_come_back_in_order_of_use(tmp_path: Path, vocabulary: Vocabulary) -> None:
