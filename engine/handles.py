@@ -104,14 +104,16 @@ class Handles:
         """The cache at this moment."""
         parts, counted = self._parts, self._questions
         queued, pool, residency = parts.door.snapshot(), parts.registry.pool, parts.residency
+        pinned_tokens = sum(pool.in_blocks(registered.num_tokens) for registered in parts.pinned)
+        pinned_in_use_tokens = pinned_tokens - queued.idle_pinned_tokens
         is_known = residency.why_unknown is None
         return CacheView(
             pool_tokens=pool.num_tokens,
             block_size=pool.block_size,
             instance=parts.instance,
             resident_tokens=None if residency.resident_blocks is None else residency.resident_blocks * pool.block_size,
-            pinned_tokens=sum(pool.in_blocks(registered.num_tokens) for registered in parts.pinned),
-            hot_tokens=queued.hot_tokens,
+            pinned_tokens=pinned_tokens,
+            hot_tokens=max(0, queued.hot_tokens - pinned_in_use_tokens),
             queries_tokens=counted.queries_tokens,
             hits_tokens=counted.hits_tokens,
             evicted_blocks=residency.evicted_blocks if is_known else None,

@@ -96,6 +96,9 @@ class Queued(Protocol):
     def hot_tokens(self) -> int: ...
 
     @property
+    def idle_pinned_tokens(self) -> int: ...
+
+    @property
     def reads(self) -> int: ...
 
     @property

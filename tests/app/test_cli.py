@@ -278,6 +278,25 @@ def test_status_says_where_an_engine_does_not_tell(
     assert rows(run("status", "--json")[1])[0]["cache"] is None
 
 
+def test_watching_through_a_pipe_prints_one_page_after_another(
+    run: Run, library: str, power: FakePower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is the engine's newest word; Ctrl-C ends it."""
+    power.view = CacheView(1_000, 32, "i", resident_tokens=0)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        power.view = CacheView(1_000, 32, "i", resident_tokens=500)
+        if len(slept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", sleep)
+    _, out, _ = run("status", "--watch")
+    assert slept == [1.0, 1.0]
+    assert [line.split(" of ")[0][-4:].strip() for line in out.splitlines() if line.startswith("Pool")] == ["0%", "50%"]
+
+
 def test_dashboards_are_written_where_they_are_wanted(run: Run, tmp_path: Path) -> None:
     """The package's own files, byte for byte; a folder that can't be is one sentence."""
     code, out, _ = run("status", "--dashboards", str(tmp_path / "new" / "folder"))

@@ -152,7 +152,8 @@ class Snapshot:
     waiting_read: int = 0
     waiting_room: int = 2
     reading: str | None = None
-    hot_tokens: int = 16
+    hot_tokens: int = 46  # a pinned prefix of 30 among them
+    idle_pinned_tokens: int = 10
     reads: int = 5
     joined: int = 4
 
