@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from app.plan import Plan
@@ -46,14 +46,15 @@ class Ahead:
 
         Does nothing without one, nor with one that can't let questions go before what it reads ahead.
         """
-        async with self._quietly("read ahead"), self._running() as reader:
-            if reader is None or not reader.engine.features.handles:
-                return
-            for doc_id in doc_ids:
-                planned = await asyncio.to_thread(first_section, self._corpus, doc_id, kb)
-                if planned.sections:
-                    read = await asyncio.to_thread(reader.read, planned, kb)
-                    await reader.engine.cache_prefix(read.prefix, wait=False)
+        with _logged("read ahead"):
+            async with self._running() as reader:
+                if reader is None or not reader.engine.features.handles:
+                    return
+                for doc_id in doc_ids:
+                    planned = await asyncio.to_thread(first_section, self._corpus, doc_id, kb)
+                    if planned.sections:
+                        read = await asyncio.to_thread(reader.read, planned, kb)
+                        await reader.engine.cache_prefix(read.prefix, wait=False)
 
     def read_soon(self, doc_id: str, kb: str) -> None:
         """As `read`, and returns at once."""
@@ -76,8 +77,9 @@ class Ahead:
         self._bound -= held
         reader = self._reader()
         if held and reader is not None:
-            async with self._quietly("release"), self._one_by_one:
-                await reader.engine.release_session(session)
+            with _logged("release"):
+                async with self._one_by_one:
+                    await reader.engine.release_session(session)
 
     def release_soon(self, session: str) -> None:
         """As `release`, and returns at once."""
@@ -88,14 +90,24 @@ class Ahead:
         self._passing.append(prefix)
 
     def gone(self, kb: str, file: str) -> None:
-        """Nothing may remain of a document that was removed or replaced: ids here, prefixes in the engine. Blocking."""
+        """Nothing may remain of a document that was removed: neither ids, nor names, nor prefixes. Blocking."""
+        self._let_go(kb, file)
+        with _logged("forget"):
+            self._power.forget(_of_file(kb, file))
+
+    def replaced(self, kb: str, file: str) -> None:
+        """Another text has come in the document's place, and nothing of the old one may remain. Blocking.
+
+        Its name is remembered: the next receipt says that the document was changed.
+        """
+        self._let_go(kb, file)
+
+    def _let_go(self, kb: str, file: str) -> None:
         from engine.tokens import keep_only
 
-        try:
+        with _logged("free"):
             keep_only(self._settings.home / TOKENS_NAME, {document.id for document in self._corpus.documents(None)})
-            self._power.free(kb, lambda name: (parse_name(name) or ("", "", ()))[:2] == (kb, file))
-        except Exception as error:  # the document itself has gone; what is left is found by nobody
-            _complain("free", error)
+            self._power.free(kb, _of_file(kb, file))
 
     async def close(self) -> None:
         """Ends what is still being told."""
@@ -103,13 +115,14 @@ class Ahead:
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
         reader = self._reader()
-        async with self._quietly("free"):
+        with _logged("free"):
             while reader is not None and self._passing:
                 await reader.engine.free_prefix(self._passing.pop())
 
     async def _bind(self, reader: Reader, session: str, prefix: Prefix) -> None:
-        async with self._quietly("bind"), self._one_by_one:
-            await reader.engine.cache_prefix(prefix, session=session, wait=False)
+        with _logged("bind"):
+            async with self._one_by_one:
+                await reader.engine.cache_prefix(prefix, session=session, wait=False)
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[Reader | None]:
@@ -137,13 +150,6 @@ class Ahead:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    @asynccontextmanager
-    async def _quietly(self, what: str) -> AsyncIterator[None]:
-        try:
-            yield
-        except Exception as error:  # it only saves time: the question itself will say what is wrong
-            _complain(what, error)
-
 
 def first_section(corpus: Corpus, doc_id: str, kb: str) -> Plan:
     """What is read of a document before anybody has asked; without sections where it has no text."""
@@ -152,6 +158,15 @@ def first_section(corpus: Corpus, doc_id: str, kb: str) -> Plan:
     return Plan(document, sections[:1], len(sections) == 1, 1)
 
 
-def _complain(what: str, error: Exception) -> None:
-    problem = tell(error)
-    _log.warning("The engine was not told to %s: %s", what, problem.message if problem else repr(error))
+def _of_file(kb: str, file: str) -> Callable[[str], bool]:
+    return lambda name: (parse_name(name) or ("", "", ()))[:2] == (kb, file)
+
+
+@contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """What fails in it only saves time or room: the question itself will say what is wrong."""
+    try:
+        yield
+    except Exception as error:
+        problem = tell(error)
+        _log.warning("The engine was not told to %s: %s", what, problem.message if problem else repr(error))

@@ -78,7 +78,7 @@ class Assistant:
         """Takes one file in: read, split, embedded, stored and searchable when this returns."""
         added = self.corpus.add(path, kb=kb, name=name, progress=progress)
         if added.status == "replaced":
-            self.ahead.gone(kb, self.corpus.document(added.document_id, kb).name)
+            self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name)
         return added
 
     def documents(self, kb: str = DEFAULT_KB) -> list[StoredDocument]:

@@ -159,6 +159,16 @@ class Power:
         running = find(self._settings.engine)
         return 0 if running is None else free_named(running, namespace, is_meant)
 
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        """Forgets all that is remembered of prefixes whose name is meant. Blocking."""
+        from engine.ledger import Ledger
+
+        path = self._settings.home / LEDGER_NAME
+        if path.exists():
+            ledger = Ledger(path)
+            ledger.forget(lambda handle, name: is_meant(name))
+            ledger.close()
+
     def _tokenizer_folder(self, report: Report) -> Path:
         """For an engine elsewhere: its vocabulary has to be here, its weights need not."""
         from engine.models import resolve_tokenizer

@@ -177,6 +177,7 @@ class Client:
 
     async def free_prefix(self, prefix: Prefix) -> None:
         await self._path.free_prefix(prefix)
+        self._ledger.forget(lambda handle, name: handle == prefix.id)
 
     async def release_session(self, session: str) -> None:
         await self._path.release_session(session)

@@ -144,6 +144,7 @@ class FakeEngine:
 
     async def free_prefix(self, prefix: Prefix) -> None:
         self._named.free(prefix)
+        self._ledger.forget(lambda handle, name: handle == prefix.id)
         await self._tell_freed()
 
     async def release_session(self, session: str) -> None:

@@ -58,9 +58,13 @@ class FakePower:
 
     def free(self, namespace: str, is_meant: Callable[[str], bool]) -> int:
         """Frees what the engine was asked about, by name."""
-        names = {call.prompt.prefix.name for call in self.engine.calls if call.prompt.prefix.namespace == namespace}
-        self.freed.append((namespace, sorted(name for name in names if is_meant(name))))
-        return len(self.freed[-1][1])
+        asked = {call.prompt.prefix for call in self.engine.calls if call.prompt.prefix.namespace == namespace}
+        meant = [prefix for prefix in asked if is_meant(prefix.name)]
+        self.freed.append((namespace, sorted(prefix.name for prefix in meant)))
+        return sum(self.engine._named.free(prefix) for prefix in meant)
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        self.engine._ledger.forget(lambda handle, name: is_meant(name))
 
     async def release(self, linger: bool) -> None:
         self.released.append(linger)

@@ -131,6 +131,24 @@ async def test_removed_and_replaced_documents_are_freed_in_their_base(
     assert power.freed == [(DEFAULT_KB, ["default/library.md/1"]), ("private", ["private/library.md/1"])]
 
 
+async def test_receipt_tells_a_replaced_document_from_one_that_came_back(assistant: Assistant, tmp_path: Path) -> None:
+    """Of a removed document nothing is remembered, not even that it was there."""
+
+    async def why() -> str | None:
+        receipt = (await ask(assistant, "When does it open?")).receipt
+        assert receipt is not None
+        return receipt.cold_because
+
+    assistant.add(write(tmp_path, "library.md", LIBRARY))
+    told = [await why()]
+    doc_id = assistant.add(write(tmp_path, "library.md", LIBRARY.replace("Marsh", "Long"))).document_id
+    told.append(await why())
+    assistant.remove(doc_id)
+    assistant.add(write(tmp_path, "library.md", LIBRARY))
+    told.append(await why())
+    assert told == ["first_use", "changed", "first_use"]
+
+
 async def test_what_goes_wrong_in_passing_is_logged_and_fails_nothing(
     assistant: Assistant,
     engine: FakeEngine,

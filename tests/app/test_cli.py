@@ -14,7 +14,7 @@ from library import LIBRARY, FakePower, long_text, write
 import engine
 from app.cli import main
 from app.power import EngineStatus
-from engine.base import EngineError
+from engine.base import EngineError, Features
 from engine.fake import FakeEngine
 from engine.view import CacheView, PrefixView
 
@@ -307,6 +307,34 @@ def test_dashboards_are_written_where_they_are_wanted(run: Run, tmp_path: Path) 
     code, _, err = run("status", "--dashboards", str(written[0] / "below"))
     assert code == 1
     assert is_one_sentence(err)
+
+
+def test_engine_that_lacks_something_is_named_once_on_stderr(run: Run, library: str, power: FakePower) -> None:
+    """With `ask` and in `status`; the JSON keeps its keys."""
+    off = "The engine at http://x runs without readonce's routes: start it with VLLM_PLUGINS=readonce."
+    power.engine._features = Features(handles=False, off=off)
+    code, out, err = run("ask", "What does a card cost?", "--json")
+    (row,) = rows(out)
+    assert (code, err.count(off), set(row["receipt"])) == (0, 1, RECEIPT)
+
+
+def test_status_says_what_the_engine_lacks(run: Run, power: FakePower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a line of its own, and in JSON."""
+    status = EngineStatus(True, url="http://x", model="m", features_off="It can't.")
+    monkeypatch.setattr(power, "status", lambda: status)
+    assert "Off      It can't." in run("status")[1].splitlines()
+    assert rows(run("status", "--json")[1])[0]["engine"]["features_off"] == "It can't."
+
+
+def test_added_documents_are_told_to_an_engine_that_runs(run: Run, power: FakePower, tmp_path: Path) -> None:
+    """Those that were taken in just now; the rows are the same as without one."""
+    path = write(tmp_path, "library.md", LIBRARY)
+    power.runs = True
+    code, out, err = run("add", str(path), "--jsonl")
+    assert (code, err, set(rows(out)[0])) == (0, "", ADDED)
+    assert len(power.engine.handles) == 1
+    run("add", str(path), "--jsonl")
+    assert (len(power.engine.handles), power.num_connects) == (1, 0)
 
 
 @pytest.mark.parametrize("args", [("nonsense",), ("ask",), ("search", "x", "-k", "0"), ("eval", "retrieval", "/none")])

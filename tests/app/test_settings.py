@@ -132,3 +132,15 @@ def test_variables_of_the_engines_own_side_pass(monkeypatch: pytest.MonkeyPatch)
     """An engine that is started inherits them; it refuses what it does not know itself."""
     monkeypatch.setenv("READONCE_PLUGIN_PIN_SHARE", "0.25")
     assert Settings.load().offline is False
+
+
+def test_token_of_an_engine_elsewhere_reaches_the_engine_and_nothing_that_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the settings nor what the engine is told are printed with it."""
+    monkeypatch.setenv("READONCE_ENGINE_TOKEN", "s3cret")
+    settings = Settings.load()
+    assert settings.engine.token == "s3cret"
+    assert "s3cret" not in f"{settings!r} {settings} {settings.engine!r}"
+    monkeypatch.delenv("READONCE_ENGINE_TOKEN")
+    assert Settings.load().engine.token is None

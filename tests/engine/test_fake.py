@@ -157,11 +157,11 @@ async def test_freed_prefix_is_cold_and_others_stay() -> None:
         await engine.cache_prefix(prefix)
     await engine.free_prefix(PREFIX)
     await engine.free_prefix(Prefix((1, 2, 3)))
-    cached = []
+    told = []
     for prefix in (PREFIX, PREFIX, longer):
         _, finish = await read(engine, question(prefix=prefix))
-        cached.append(finish.receipt.cached_tokens)
-    assert cached == [0, 96, 192]
+        told.append((finish.receipt.cached_tokens, finish.receipt.cold_because))
+    assert told == [(0, "first_use"), (96, None), (192, None)]
 
 
 async def test_prefix_cached_in_the_background_is_read_without_waiting() -> None:
