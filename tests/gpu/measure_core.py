@@ -132,8 +132,35 @@ async def measure(name: str, arguments: dict[str, Any], model: str, lengths: lis
                 4,
             ),
         )
+        if len(lengths) > 2:
+            await _gap(name, bridge, lengths[2])
     finally:
         client.shutdown()
+
+
+async def _gap(name: str, bridge: Bridge, length: int) -> None:
+    """Eight answers run on 8k documents while one long cold document is read in by vLLM itself."""
+    documents = [register(8000) for _ in range(8)]
+    for document in documents:
+        await ask(bridge, document, 4)
+    running = [asyncio.create_task(ask(bridge, document, 1200)) for document in documents]
+    await asyncio.sleep(1.0)
+    cold = asyncio.create_task(ask(bridge, register(length), 4))
+    await asyncio.sleep(1.0)
+    early = await ask(bridge, documents[0], 4)
+    await asyncio.sleep(4.0)
+    late = await ask(bridge, documents[1], 4)
+    times = [(await task)["times"] for task in running]
+    gaps = sorted(b - a for one in times for a, b in zip(one, one[1:], strict=False))
+    say(
+        name=name,
+        gap_p50_ms=milliseconds(gaps),
+        gap_p99_ms=round(gaps[int(len(gaps) * 0.99)] * 1e3, 1),
+        gap_max_ms=round(gaps[-1] * 1e3, 1),
+        warm_early_ms=round(early["first"] * 1e3, 1),
+        warm_late_ms=round(late["first"] * 1e3, 1),
+        cold_s=round((await cold)["first"], 2),
+    )
 
 
 if __name__ == "__main__":
