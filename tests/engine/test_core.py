@@ -1,4 +1,4 @@
-"""What the engine core is given in the place of lists: a prompt is like the list of its ids, the memo like its folder."""
+"""What the engine core is given in the place of lists: a prompt is like the list of its ids, the memo like a folder."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ python tests/gpu/measure_core.py MODEL_DIR NAME [ENGINE_ARGUMENT=JSON ...]
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -94,7 +95,7 @@ async def measure(name: str, arguments: dict[str, Any], model: str, lengths: lis
         prefix = register(lengths[1])
         await ask(bridge, prefix, 4)
         alone = await ask(bridge, prefix, 128)
-        gaps = [b - a for a, b in zip(alone["times"], alone["times"][1:], strict=False)]
+        gaps = [b - a for a, b in itertools.pairwise(alone["times"])]
         say(name=name, one_stream_ms_per_token=milliseconds(gaps))
         for burst in (many // 4, many):
             for _ in range(2):
@@ -151,7 +152,7 @@ async def _gap(name: str, bridge: Bridge, length: int) -> None:
     await asyncio.sleep(4.0)
     late = await ask(bridge, documents[1], 4)
     times = [(await task)["times"] for task in running]
-    gaps = sorted(b - a for one in times for a, b in zip(one, one[1:], strict=False))
+    gaps = sorted(b - a for one in times for a, b in itertools.pairwise(one))
     say(
         name=name,
         gap_p50_ms=milliseconds(gaps),
