@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.problem import Problem
@@ -45,12 +45,14 @@ class Settings(BaseSettings):
     device: Literal["auto", "cpu", "gpu"] = Field("auto", description="where the model runs")
     model: str = Field("auto", description="a name of the registry, a hub id or a folder; auto follows the device")
     engine_url: str | None = Field(None, description="an engine elsewhere (OpenAI-compatible); none is started then")
+    engine_token: SecretStr | None = Field(None, description="the API key of an engine elsewhere; never shown")
     engine_port: int = Field(0, ge=0, le=65_535, description="where an engine started here listens; 0: any free port")
     engine_start_s: float = Field(600.0, gt=0, description="how long an engine may take to get ready")
     keep_alive_s: float = Field(600.0, ge=0, description="how long an engine stays after its last user has gone")
     max_model_len: int = Field(0, ge=0, description="tokens of prompt and answer together; 0 follows the device")
     kv_cache_gib: float = Field(0.0, ge=0, description="memory for cached keys and values; 0 follows the device")
     offline: bool = Field(False, description="never fetch a model or an embedder")
+    otlp_endpoint: str | None = Field(None, description="where OpenTelemetry's traces go; none are made without it")
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the device")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
@@ -130,6 +132,7 @@ class Settings(BaseSettings):
             state_dir=self.home / "engine",
             cache_dir=self.cache,
             url=self.engine_url,
+            token=self.engine_token.get_secret_value() if self.engine_token else None,
             device="cuda" if self.on_gpu else "cpu",
             port=self.engine_port or None,
             kv_cache_gib=self.kv_cache_gib or None,
@@ -137,6 +140,7 @@ class Settings(BaseSettings):
             keep_alive_s=self.keep_alive_s,
             start_timeout_s=self.engine_start_s,
             offline=self.offline,
+            otlp_endpoint=self.otlp_endpoint,
         )
 
     @property

@@ -16,6 +16,7 @@ from engine.parts import Parts
 from engine.pins import Pool
 from engine.prefixes import Registered, Registry
 from engine.salts import Salts
+from engine.traces import of_server
 from engine.view import Features
 
 
@@ -67,6 +68,7 @@ async def open_parts(engine_client: Any) -> Parts:
         features=_features(knobs, config, residency.why_unknown is None),
         instance=secrets.token_hex(8),
         pinned=pinned,
+        traces=of_server(engine_client),
     )
 
 

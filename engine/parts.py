@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from engine.bridge import Bridge
 from engine.detokenize import Vocabulary
 from engine.prefixes import Registered, Registry
+from engine.traces import Traces, off
 from engine.view import Features
 
 WaitedFor = Literal["read", "room"] | None
@@ -138,6 +139,7 @@ class Parts:
         vocabulary: Made at the first question that asks for words; raises EngineError `no_tokenizer`.
         pinned: The pinned prefixes, for the door; `handles` keeps it up to date.
         metrics: None where nothing is counted.
+        traces: Where the spans of questions begin; off unless vLLM itself traces.
     """
 
     registry: Registry
@@ -149,3 +151,4 @@ class Parts:
     instance: str
     pinned: list[Registered] = field(default_factory=list)
     metrics: Observer | None = None
+    traces: Traces = field(default_factory=off)

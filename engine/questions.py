@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
 
@@ -16,6 +16,7 @@ from engine.detokenize import Detokenizer
 from engine.metrics import FirstToken
 from engine.parts import Parts, Place, WaitedFor
 from engine.prefixes import Registered
+from engine.traces import ending
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Question:
     Attributes:
         token_ids: Everything after the prefix, one id or more.
         text: Whether words are wanted beside the ids; stop strings in `sampling` are looked for in any case.
+        trace_headers: Of whoever asks: its span is the one above ours.
     """
 
     handle: str
@@ -32,6 +34,7 @@ class Question:
     token_ids: Sequence[int]
     sampling: Sampling
     text: bool = False
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,18 +112,23 @@ class Questions:
         self._refuse_foreign_ids(question.token_ids)
         self.num_live += 1
         try:
-            with self._parts.registry.use(question.handle, question.namespace) as registered:
+            span = self._parts.traces.start("generate", question.trace_headers, prefix=question.handle)
+            with ending(span), self._parts.registry.use(question.handle, question.namespace) as registered:
                 self._refuse_unfitting(registered, question)
                 resident = self._parts.residency.resident_tokens(registered)
                 request_id = f"readonce-{uuid.uuid4().hex}"
+                waiting = self._parts.traces.start("admission", span.headers)
                 async with self._parts.door.enter(registered, len(question.token_ids), request_id) as place:
-                    run = _Run(self._parts, registered, question, place, resident, arrived)
+                    waiting.note(waited_for=place.waited_for)
+                    waiting.end()
+                    run = _Run(self._parts, registered, question, place, resident, arrived, span.headers)
                     try:
                         async with aclosing(run.answer(words, request_id)) as events:
                             async for event in events:
                                 yield event
                     finally:
                         self._count(run, registered)
+                        span.note(prompt_tokens=run.prompt_tokens, cached_tokens=run.cached_tokens)
         finally:
             self.num_live -= 1
 
@@ -160,6 +168,7 @@ class _Run:
         place: Place,
         resident_tokens: int | None,
         arrived: float,
+        trace_headers: Mapping[str, str],
     ) -> None:
         self._parts = parts
         self._registered = registered
@@ -167,6 +176,7 @@ class _Run:
         self._place = place
         self._resident_tokens = resident_tokens
         self._arrived = arrived
+        self._traced: dict[str, Mapping[str, str]] = {"trace_headers": trace_headers} if trace_headers else {}
         self._admitted_s = time.perf_counter() - arrived
         self._token_ids: list[int] = []
         self._times: Times | None = None
@@ -187,7 +197,9 @@ class _Run:
         prediction = residency.predict(self._registered, question.token_ids)
         reason: FinishReason | None = None
         try:
-            outputs = self._parts.bridge.generate(self._registered, question.token_ids, question.sampling, request_id)
+            outputs = self._parts.bridge.generate(
+                self._registered, question.token_ids, question.sampling, request_id, **self._traced
+            )
             async with aclosing(outputs):
                 async for output in outputs:
                     self._take(output)

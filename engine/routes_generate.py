@@ -30,6 +30,7 @@ _HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),  # a proxy before us must not gather once more
 ]
+_TRACE_HEADERS = (b"traceparent", b"tracestate")
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,9 @@ class Generate:
             body = await _body(receive)
             asked = read(body, Asked)
             handle = str(scope["path_params"]["id"])
-            question = Question(handle, asked.namespace, asked.token_ids, asked.sampling(), asked.text)
+            question = Question(
+                handle, asked.namespace, asked.token_ids, asked.sampling(), asked.text, _trace_headers(scope)
+            )
         except EngineError as error:
             await problem(error)(scope, receive, send)
             return
@@ -137,6 +140,10 @@ class Events:
         await self._send(
             {"type": "http.response.body", "body": b"data: " + _encode(event) + b"\n\n", "more_body": True}
         )
+
+
+def _trace_headers(scope: Scope) -> dict[str, str]:
+    return {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS}
 
 
 class _GoneError(Exception):

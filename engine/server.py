@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.base import EngineError
+from engine.traces import require_packages
 
 HOST = "127.0.0.1"
 Device = Literal["auto", "cpu", "cuda"]
@@ -49,6 +50,7 @@ class EngineSettings:
         keep_alive_s: How long the engine waits for the next command after the last one ended well.
         start_timeout_s: How long a start may take before it is given up.
         offline: Models are not fetched.
+        otlp_endpoint: Where OpenTelemetry's traces go; None: nothing is traced.
         extra_args: Further flags for vLLM.
     """
 
@@ -70,6 +72,7 @@ class EngineSettings:
     keep_alive_s: float = 600.0
     start_timeout_s: float = 600.0
     offline: bool = False
+    otlp_endpoint: str | None = None
     extra_args: tuple[str, ...] = ()
 
 
@@ -110,7 +113,12 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
         folder: The model's folder.
         name: What requests call the model.
         device: `cpu` or `cuda`, as `resolve_device` gives it.
+
+    Raises:
+        EngineError: `traces_unavailable`.
     """
+    if settings.otlp_endpoint is not None:
+        require_packages()
     on_cpu = device == "cpu"
     block_size = settings.block_size or (_CPU_BLOCK_SIZE if on_cpu else _CUDA_BLOCK_SIZE)
     max_model_len = settings.max_model_len or (_CPU_MAX_MODEL_LEN if on_cpu else "auto")
@@ -130,6 +138,7 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
         "--max-num-batched-tokens": settings.max_num_batched_tokens,
         "--max-num-seqs": settings.max_num_seqs,
         "--num-gpu-blocks-override": settings.num_gpu_blocks_override,
+        "--otlp-traces-endpoint": settings.otlp_endpoint,
     }
     line = [str(part) for flag, value in flags.items() if value is not None for part in (flag, value)]
     line += ["--enable-prompt-tokens-details", "--enable-force-include-usage", "--disable-uvicorn-access-log"]
