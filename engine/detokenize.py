@@ -56,7 +56,8 @@ class Vocabulary:
 class Detokenizer:
     """The words of one answer.
 
-    The pieces joined, `finish` included, are the words of all ids, or what stands before the first stop string in them.
+    The pieces joined, `finish` included, are the words of all ids, or what stands before the first stop string in them:
+    the one that is whole first, however the ids were cut into steps.
 
     Args:
         stop: Where one of these comes up, the answer is over. What could be the beginning of one is held back until
@@ -89,12 +90,11 @@ class Detokenizer:
         if not self._stop or not words:
             self._pending = text if self._stop else ""
             return "" if self._stop else text
-        # The one that begins first; nothing that was let out before can be part of one.
-        found = min((at for stop in self._stop if (at := text.find(stop)) >= 0), default=None)
-        if found is not None:
+        ends = [(at + len(stop), at) for stop in self._stop if (at := text.find(stop)) >= 0]
+        if ends:
             self.stopped = True
             self._pending = ""
-            return text[:found]
+            return text[: min(ends)[1]]  # nothing that was let out before can be part of one
         kept = max(_num_begun(text, stop) for stop in self._stop)
         self._pending = text[len(text) - kept :]
         return text[: len(text) - kept]

@@ -188,6 +188,7 @@ class Handles:
         warming = self._start_warming(registered, cause)
         if warm == "now":
             await warming.wait()
+            await self._parts.residency.confirm()  # whoever waited is told what is so
 
     def _start_warming(self, registered: Registered, cause: Cause) -> Warming:
         warming = self._warmings[registered.id] = self._parts.door.warm(registered, cause)

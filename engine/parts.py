@@ -49,7 +49,11 @@ class Residency(Protocol):
     def settle(self, prediction: Any, reported: int | None, output_ids: Sequence[int] = ()) -> None: ...
 
     async def caught_up(self) -> bool:
-        """Waits a moment at most for what the cache did by now."""
+        """Waits a moment at most for the blocks of questions that have ended."""
+        ...
+
+    async def confirm(self) -> None:
+        """Waits until all that the cache did by now is known; some 100 ms where it idles."""
         ...
 
 

@@ -7,7 +7,8 @@ merge do the rest. All shapes are fixed, so it goes into full CUDA graphs. Impor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,13 +23,28 @@ from vllm.v1.attention.ops.merge_attn_states import merge_attn_states
 from engine.sharing import Groups, group
 
 
-@dataclass(frozen=True)
 class Plan:
-    """What the layers of one step need beside vLLM's own metadata; `*_schedule` is FlashAttention's, or None."""
+    """What the layers of one step need beside vLLM's own metadata: the groups, and FlashAttention's schedules.
+
+    It is made in the pass of the first layer, with that layer's kernels: a captured graph makes it anew at each replay,
+    from the buffers that vLLM fills, and the host does nothing for it.
+    """
 
     groups: Groups
     prefix_schedule: torch.Tensor | None
     suffix_schedule: torch.Tensor | None
+
+    def __init__(self, make: Callable[[Plan], None]) -> None:
+        self._make = make
+        self._passed: set[str] = set()
+
+    def for_layer(self, name: str) -> Plan:
+        """The plan, made now if this layer begins a pass through the model."""
+        if not self._passed or name in self._passed:
+            self._passed.clear()
+            self._make(self)
+        self._passed.add(name)
+        return self
 
 
 class SharedPrefixBackend(FlashAttentionBackend):  # type: ignore[misc]
@@ -46,14 +62,7 @@ class SharedPrefixBackend(FlashAttentionBackend):  # type: ignore[misc]
 
 
 class SharedPrefixBuilder(FlashAttentionMetadataBuilder):  # type: ignore[misc]
-    """Adds a plan to each step with more than one row. What captured graphs read lies in buffers that stay in place."""
-
-    def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device) -> None:
-        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
-        scheduler = vllm_config.scheduler_config
-        self._max_rows = max(scheduler.max_num_seqs, self.max_cudagraph_size or 0)
-        self._max_tokens = max(scheduler.max_num_batched_tokens, self._max_rows)
-        self._buffers: dict[str, torch.Tensor] = {}
+    """Adds a plan to each step with more than one row."""
 
     def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False) -> Any:
         metadata = super().build(0, common_attn_metadata, fast_build)
@@ -64,41 +73,33 @@ class SharedPrefixBuilder(FlashAttentionMetadataBuilder):  # type: ignore[misc]
         if common.num_reqs < 2 or common.causal is not True or self.dcp_world_size > 1:
             return None
         num_rows, num_tokens = common.num_reqs, common.num_actual_tokens
-        found = group(
-            common.block_table_tensor[:num_rows],
-            common.seq_lens[:num_rows],
-            common.query_start_loc[: num_rows + 1],
-            num_tokens,
-            self.block_size,
-        )
-        kept = Groups(**{field.name: self._keep(field.name, getattr(found, field.name)) for field in fields(Groups)})
-        return Plan(
-            kept,
-            self._schedule("prefix", kept.query_start, kept.prefix_lens, num_tokens, common, max_num_splits),
-            self._schedule(
-                "suffix", common.query_start_loc, kept.suffix_lens, common.max_query_len, common, max_num_splits
-            ),
-        )
+        table, lens = common.block_table_tensor[:num_rows], common.seq_lens[:num_rows]
+        starts, longest = common.query_start_loc[: num_rows + 1], common.max_query_len
 
-    def _keep(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """The value at an address that is the same in every step (a captured graph reads it there)."""
-        buffer = self._buffers.get(name)
-        if buffer is None:
-            most = self._max_tokens if name in ("order", "inverse") else self._max_rows + 1
-            buffer = self._buffers[name] = value.new_zeros((most, *value.shape[1:]))
-        kept = buffer[: value.shape[0]]
-        kept.copy_(value)
-        return kept
+        def make(plan: Plan) -> None:
+            plan.groups = groups = group(table, lens, starts, num_tokens, self.block_size)
+            schedule = partial(self._schedule, num_rows, common.max_seq_len, max_num_splits)
+            plan.prefix_schedule = schedule(groups.query_start, groups.prefix_lens, num_tokens, False)
+            plan.suffix_schedule = schedule(starts, groups.suffix_lens, longest, True)
+
+        return Plan(make)
 
     def _schedule(
-        self, name: str, query_start: torch.Tensor, lens: torch.Tensor, longest: int, common: Any, max_num_splits: int
+        self,
+        num_rows: int,
+        max_seq_len: int,
+        max_num_splits: int,
+        query_start: torch.Tensor,
+        lens: torch.Tensor,
+        longest: int,
+        causal: bool,
     ) -> torch.Tensor | None:
         if not self.aot_schedule:
             return None
-        schedule = get_scheduler_metadata(
-            batch_size=common.num_reqs,
+        return get_scheduler_metadata(  # type: ignore[no-any-return]
+            batch_size=num_rows,
             max_seqlen_q=longest,
-            max_seqlen_k=common.max_seq_len,
+            max_seqlen_k=max_seq_len,
             num_heads_q=self.num_heads_q,
             num_heads_kv=self.num_heads_kv,
             headdim=self.headdim,
@@ -106,19 +107,10 @@ class SharedPrefixBuilder(FlashAttentionMetadataBuilder):  # type: ignore[misc]
             qkv_dtype=self.kv_cache_dtype if self.kv_cache_dtype.itemsize > 1 else torch.float8_e4m3fn,
             cu_seqlens_q=query_start,
             page_size=self.block_size,
-            causal=name == "suffix",
+            causal=causal,
             window_size=(-1, -1),
             num_splits=max_num_splits,
         )
-        if not self.use_full_cuda_graph:
-            return schedule
-        key = f"{name}_schedule"
-        buffer = self._buffers.get(key)
-        if buffer is None:
-            buffer = self._buffers[key] = schedule.new_zeros(1 + 4 * (self._max_rows + 4))
-        buffer[: schedule.shape[0]] = schedule
-        buffer[schedule.shape[0] :] = 0  # a replayed graph must not find an earlier step's work behind it
-        return buffer[: schedule.shape[0]]
 
 
 class SharedPrefixImpl(FlashAttentionImpl):  # type: ignore[misc]
@@ -140,7 +132,7 @@ class SharedPrefixImpl(FlashAttentionImpl):  # type: ignore[misc]
             return super().forward(  # type: ignore[no-any-return]
                 layer, query, key, value, kv_cache, attn_metadata, output, output_scale, output_block_scale
             )
-        groups, num_tokens = plan.groups, attn_metadata.num_actual_tokens
+        groups, num_tokens = plan.for_layer(layer.layer_name).groups, attn_metadata.num_actual_tokens
         keys, values = kv_cache.transpose(1, 2).split(self.head_size, dim=-1)
         query, out = query[:num_tokens], output[:num_tokens]
         quantised = self.kv_cache_dtype.startswith("fp8")

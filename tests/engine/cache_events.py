@@ -19,6 +19,8 @@ def hash_value(value: Any) -> bytes:
     parent, token_ids, extra_keys = value
     if parent == ROOT:
         parent = (extra_keys[0] if extra_keys else "").encode() + b"\0"
+    else:
+        assert extra_keys is None, "a salt goes into block 0 only"
     return hashlib.sha256(parent + np.asarray(token_ids, dtype="<i4").tobytes()).digest()
 
 

@@ -99,6 +99,7 @@ class BlockResidency:
     def __init__(self, cache: BlockCache) -> None:
         self._cache = cache
         self.predictions = self.wrong_predictions = self.uncertain_predictions = 0
+        self.num_confirmed = 0
         self.settled: list[tuple[int | None, int | None, list[int]]] = []
 
     @property
@@ -118,6 +119,9 @@ class BlockResidency:
 
     async def caught_up(self) -> bool:
         return True
+
+    async def confirm(self) -> None:
+        self.num_confirmed += 1
 
 
 class ReadWarming:

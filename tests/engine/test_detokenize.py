@@ -55,8 +55,9 @@ def in_steps(vocabulary: Vocabulary, ids: Sequence[int], sizes: Sequence[int], s
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str:
-    places = [text.find(one) for one in stop if one in text]
-    return text[: min(places)] if places else text
+    """Of two that overlap, the one counts that is whole first."""
+    ends = [(text.find(one) + len(one), text.find(one)) for one in stop if one in text]
+    return text[: min(ends)[1]] if ends else text
 
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
@@ -84,6 +85,8 @@ def test_pieces_of_a_text_are_whole_characters(vocabulary: Vocabulary, text: str
 @given(text=TEXTS, stop=st.lists(st.text("a。文\n<|", min_size=1, max_size=4), max_size=3), sizes=SIZES)
 @example(text="ab<|x", stop=["<|x"], sizes=[1])
 @example(text="aab", stop=["ab", "aab"], sizes=[1])
+@example(text="|。文", stop=["。", "|。文"], sizes=[1])
+@example(text="|。文", stop=["。", "|。文"], sizes=[3])
 @settings(max_examples=200, deadline=None)
 def test_words_end_before_the_first_stop_string(
     vocabulary: Vocabulary, text: str, stop: list[str], sizes: list[int]

@@ -69,7 +69,7 @@ async def test_registering_gives_the_handle_that_anybody_can_compute(server: Ser
 async def test_warm_now_answers_when_it_is_read(server: Server) -> None:
     """In the background it answers at once and says so; the default is the background."""
     _, view = await call(server.app, "POST", "/v1/prefixes", REGISTRATION | {"warm": "now"})
-    assert (view["state"], view["resident_tokens"]) == ("warm", 40)
+    assert (view["state"], view["resident_tokens"], server.residency.num_confirmed) == ("warm", 40, 1)
     server.door.hold = True
     _, view = await call(server.app, "POST", "/v1/prefixes", {"token_ids": [*range(50)]})
     assert (view["state"], view["resident_tokens"]) == ("warming", 0)

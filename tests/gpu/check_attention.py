@@ -24,19 +24,15 @@ HEADS, KV_HEADS, SIZE, BLOCK, POOL = 32, 8, 128, 128, 6000
 DEVICE = torch.device("cuda")
 
 
-def builder(full_graph: bool) -> SharedPrefixBuilder:
+def builder() -> SharedPrefixBuilder:
     made = object.__new__(SharedPrefixBuilder)
     made.__dict__ |= {
-        "_max_rows": 512,
-        "_max_tokens": 8192,
-        "_buffers": {},
         "aot_schedule": True,
         "num_heads_q": HEADS,
         "num_heads_kv": KV_HEADS,
         "headdim": SIZE,
         "kv_cache_dtype": torch.bfloat16,
         "block_size": BLOCK,
-        "use_full_cuda_graph": full_graph,
         "dcp_world_size": 1,
     }
     return made
@@ -95,12 +91,12 @@ def microseconds(work: Any, repeat: int = 20) -> float:
     return float(begin.elapsed_time(end)) / repeat * 1000
 
 
-def compare(name: str, documents: list[int], questions: list[int], tails: list[int], full_graph: bool) -> None:
+def compare(name: str, documents: list[int], questions: list[int], tails: list[int], splits: int) -> None:
+    full_graph = splits > 0
     common, num_tokens = scene(documents, questions, tails)
     cache = torch.randn(POOL, BLOCK, KV_HEADS, 2 * SIZE, dtype=torch.bfloat16, device=DEVICE).permute(0, 2, 1, 3)
     query = torch.randn(num_tokens, HEADS, SIZE, dtype=torch.bfloat16, device=DEVICE)
     keys, values = cache.transpose(1, 2).split(SIZE, dim=-1)
-    splits = 32 if full_graph else 0
 
     def plain() -> torch.Tensor:
         return flash_attn_varlen_func(
@@ -115,10 +111,13 @@ def compare(name: str, documents: list[int], questions: list[int], tails: list[i
             causal=True,
             block_table=common.block_table_tensor,
             fa_version=3,
+            num_splits=splits,
         )
 
-    maker, impl, out = builder(full_graph), layer(), torch.empty_like(query)
-    scales = SimpleNamespace(_k_scale=torch.ones(1, device=DEVICE), _v_scale=torch.ones(1, device=DEVICE))
+    maker, impl, out = builder(), layer(), torch.empty_like(query)
+    scales = SimpleNamespace(
+        layer_name="0", _k_scale=torch.ones(1, device=DEVICE), _v_scale=torch.ones(1, device=DEVICE)
+    )
     metadata = SimpleNamespace(
         num_actual_tokens=num_tokens,
         max_query_len=common.max_query_len,
@@ -134,7 +133,7 @@ def compare(name: str, documents: list[int], questions: list[int], tails: list[i
 
     shared()
     difference = float((out.float() - plain().float()).abs().max())
-    graph_us = None
+    graph_us = plain_us = None
     if full_graph:
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
@@ -144,16 +143,20 @@ def compare(name: str, documents: list[int], questions: list[int], tails: list[i
         graph.replay()
         difference = max(difference, float((out.float() - plain().float()).abs().max()))
         graph_us = round(microseconds(graph.replay))
+        plain_graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(plain_graph):
+            plain()
+        plain_us = round(microseconds(plain_graph.replay))
     print(
         json.dumps(
             {
                 "scene": name,
-                "full_graph": full_graph,
+                "splits": splits,
                 "largest_difference": round(difference, 4),
                 "plain_us": round(microseconds(plain)),
                 "shared_us": round(microseconds(shared)),
                 "graph_us": graph_us,
-                "plan_us": round(microseconds(lambda: maker._plan(common, splits))),
+                "plain_graph_us": plain_us,
                 "groups": int((metadata.plan.groups.prefix_lens > 0).sum()),
             }
         ),
@@ -166,15 +169,14 @@ def main() -> None:
     random.seed(3)
     torch.manual_seed(3)
     zipf = random.choices(range(8), [1 / (rank + 1) for rank in range(8)], k=32)
-    for full_graph in (False, True):
-        compare("128 on one 32k document, decoding", [250], [0] * 128, [1] * 128, full_graph)
-        compare("32 on one 32k document, decoding", [250], [0] * 32, [1] * 32, full_graph)
-        compare("32 on eight 30k documents, Zipf, decoding", [234] * 8, zipf, [1] * 32, full_graph)
-        compare("8 on eight 8k documents, decoding", [63] * 8, list(range(8)), [1] * 8, full_graph)
-        compare("2 on one 2k document, decoding", [16], [0, 0], [1, 1], full_graph)
-    compare("64 on one 32k document, first step", [250], [0] * 64, [64] * 64, False)
-    compare("32 on eight 30k documents, mixed", [234] * 8, zipf, [random.choice([1, 64]) for _ in range(32)], False)
-    compare("one cold piece of 600 at 96k beside 8 on 8k", [750] + [63] * 8, list(range(9)), [600] + [1] * 8, False)
+    for splits in (0, 8, 16, 32):
+        compare("128 on one 32k document, decoding", [250], [0] * 128, [1] * 128, splits)
+        compare("32 on eight 30k documents, Zipf, decoding", [234] * 8, zipf, [1] * 32, splits)
+        compare("8 on eight 8k documents, decoding", [63] * 8, list(range(8)), [1] * 8, splits)
+        compare("2 on one 120k document, decoding", [930], [0, 0], [1, 1], splits)
+        compare("64 and 1 on one 120k document", [930], [0, 0], [64, 1], splits)
+        compare("8 x 64 on one 32k document", [250], [0] * 8, [64] * 8, splits)
+        compare("500 at 96k beside 8 on 8k", [750] + [63] * 8, list(range(9)), [500] + [1] * 8, splits)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ python tests/gpu/measure_core.py MODEL_DIR NAME [ENGINE_ARGUMENT=JSON ...]
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -94,7 +95,7 @@ async def measure(name: str, arguments: dict[str, Any], model: str, lengths: lis
         prefix = register(lengths[1])
         await ask(bridge, prefix, 4)
         alone = await ask(bridge, prefix, 128)
-        gaps = [b - a for a, b in zip(alone["times"], alone["times"][1:], strict=False)]
+        gaps = [b - a for a, b in itertools.pairwise(alone["times"])]
         say(name=name, one_stream_ms_per_token=milliseconds(gaps))
         for burst in (many // 4, many):
             for _ in range(2):
@@ -132,8 +133,35 @@ async def measure(name: str, arguments: dict[str, Any], model: str, lengths: lis
                 4,
             ),
         )
+        if len(lengths) > 2:
+            await _gap(name, bridge, lengths[2])
     finally:
         client.shutdown()
+
+
+async def _gap(name: str, bridge: Bridge, length: int) -> None:
+    """Eight answers run on 8k documents while one long cold document is read in by vLLM itself."""
+    documents = [register(8000) for _ in range(8)]
+    for document in documents:
+        await ask(bridge, document, 4)
+    running = [asyncio.create_task(ask(bridge, document, 1200)) for document in documents]
+    await asyncio.sleep(1.0)
+    cold = asyncio.create_task(ask(bridge, register(length), 4))
+    await asyncio.sleep(1.0)
+    early = await ask(bridge, documents[0], 4)
+    await asyncio.sleep(4.0)
+    late = await ask(bridge, documents[1], 4)
+    times = [(await task)["times"] for task in running]
+    gaps = sorted(b - a for one in times for a, b in itertools.pairwise(one))
+    say(
+        name=name,
+        gap_p50_ms=milliseconds(gaps),
+        gap_p99_ms=round(gaps[int(len(gaps) * 0.99)] * 1e3, 1),
+        gap_max_ms=round(gaps[-1] * 1e3, 1),
+        warm_early_ms=round(early["first"] * 1e3, 1),
+        warm_late_ms=round(late["first"] * 1e3, 1),
+        cold_s=round((await cold)["first"], 2),
+    )
 
 
 if __name__ == "__main__":
