@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.inside_events import publish_now
+
 # The keys of a request's `SamplingParams.extra_args`.
 PREFIX_KEY = "readonce_prefix"
 NUM_KEY = "readonce_num_tokens"
@@ -279,6 +281,7 @@ def _forget(self: Any, prefix_id: str, salt: str | None) -> int:
             pool.free_block_queue.remove(found[0])
             dropped.append(found[0])
     pool.free_block_queue.prepend_n(dropped)
+    publish_now(self.scheduler)
     return len(dropped)
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 from pathlib import Path
 
+from engine.inside_events import turn_on_events
 from engine.launch import die_with_parent
 
 STATE = "READONCE_PLUGIN_STATE"
@@ -17,6 +18,7 @@ _log = logging.getLogger("vllm.readonce")
 def install() -> None:
     """Called by vLLM in its server, engine core and workers, before they build anything. Harmless if it runs twice."""
     die_with_parent()
+    turn_on_events(os.environ)
     _register_attention()
     if os.environ.get(CORE, "1") != "0":
         from engine.core import install as install_core
