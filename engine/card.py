@@ -67,7 +67,7 @@ def named_card(text: str) -> Card:
     if size := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:gi?b)?\s*", text, re.IGNORECASE):
         gigabytes = float(size.group(1))
         return Card(f"{gigabytes:g} GB", _seen_gib(gigabytes))
-    gigabytes_by_name = _gigabytes(text)
+    gigabytes_by_name = _gigabytes(text) if re.match(r"\s*[A-Za-z]", text) else None
     if gigabytes_by_name is None:
         known = ", ".join(_GB_BY_NAME)
         raise EngineError("gpu_unknown", f"{text!r} is no GPU that is known; give its size (24GB) or one of {known}.")

@@ -149,6 +149,9 @@ def shape_of(config: Mapping[str, Any], num_disk_bytes: int | None, where: str) 
     if set(config.get("layer_types") or ()) - {"full_attention"}:
         raise _other(where, "layers without full attention (layer_types)")
     try:
+        numbers = ("num_hidden_layers", "num_attention_heads", "hidden_size", "intermediate_size", "vocab_size")
+        if unsaid := [key for key in numbers if not config.get(key)]:
+            raise _other(where, f"no dense decoder (no {', '.join(unsaid)})")
         num_heads = int(config["num_attention_heads"])
         hidden_size = int(config["hidden_size"])
         stored = str(config.get("dtype") or config.get("torch_dtype") or "bfloat16")
@@ -170,7 +173,7 @@ def shape_of(config: Mapping[str, Any], num_disk_bytes: int | None, where: str) 
             quantization=str(quantised.get("quant_method", "unknown")) if quantised else None,
             num_stored_bytes=None if num_disk_bytes is None else int(num_disk_bytes * (1 if quantised else shrinks)),
         )
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise _other(where, f"no dense decoder ({error!r})") from error
 
 
