@@ -89,6 +89,20 @@ def test_s8_pool_is_what_vllm_reports(lease: Lease, settings: EngineSettings, mo
     assert fitted.pool.block_size == lease.engine.block_size == BLOCK_SIZE
 
 
+async def test_s12_fp8_keys_and_values_hold_twice_the_tokens(model_folder: Path, tmp_path: Path) -> None:
+    """As reckoned, to the block, on an engine of its own; and what is read in fp8 is found again."""
+    settings = settings_for(model_folder, tmp_path, kv_cache_dtype="fp8")
+    fitted = fit_folder(settings, PROFILES["cpu"], model_folder)
+    assert fitted is not None
+    with await asyncio.to_thread(connect, settings) as held:
+        assert held.engine.num_blocks == fitted.pool.num_blocks == 2 * 728
+        client = Client(held.engine)
+        answers = [await ask(client, ids("fp8", 400), max_tokens=4) for _ in range(2)]
+        assert [answer.receipt.cached_tokens for answer in answers] == [0, 400 // BLOCK_SIZE * BLOCK_SIZE]
+        await client.close()
+        held.close()
+
+
 async def test_s9_keys_and_values_lie_in_pages(lease: Lease, client: Client) -> None:
     """A running request holds the whole pages that its tokens need and no more; only whole pages are found again."""
     token_ids = ids("pages", 99)
