@@ -1,0 +1,198 @@
+"""Decides how each system is asked: readonce through its own client, a plain server the three ways that it offers.
+
+chat    /v1/chat/completions, the document as text: what an application does that does nothing about the cache
+ids     /v1/completions with token ids
+tokens  /inference/v1/generate, token ids in and out, no text at all (vLLM 0.26 to 0.29; later behind a flag)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.base import Delta, EngineError, Finish, Prefix, Prompt, Sampling
+from engine.bench_base import Arrivals, Document, OnArrival, System, Timing
+from engine.bench_documents import Encoder
+from engine.server import RunningEngine
+
+if TYPE_CHECKING:
+    import httpx
+
+    from engine.base import Engine
+
+PlainName = Literal["chat", "ids", "tokens"]
+_ROUTES: dict[PlainName, str] = {
+    "chat": "/v1/chat/completions",
+    "ids": "/v1/completions",
+    "tokens": "/inference/v1/generate",
+}
+_CONNECT_TIMEOUT_S = 30.0
+_IN_USE = re.compile(r"^vllm:(?:kv_cache_usage_perc|gpu_cache_usage_perc)(?:\{.*\})? (\S+)$", re.MULTILINE)
+
+
+def open_plain(name: PlainName, running: RunningEngine, encoder: Encoder, token: str | None) -> System:
+    """A plain server over one of its routes."""
+    return _Plain(name, running, encoder, _http(running.url, token))
+
+
+def open_readonce(client: Engine, url: str) -> System:
+    """Our engine through our client, which it closes at its end."""
+    return _Readonce(client, _http(url, None))
+
+
+class _Readonce:
+    name = "readonce"
+
+    def __init__(self, client: Engine, http: httpx.AsyncClient) -> None:
+        self._client = client
+        self._http = http
+        self._prefixes: dict[int, Prefix] = {}
+
+    async def ask(
+        self, document: Document, question_ids: tuple[int, ...], num_output: int, on_arrival: OnArrival | None = None
+    ) -> Timing:
+        prefix = self._prefixes.get(document.number)
+        if prefix is None:
+            prefix = self._prefixes[document.number] = Prefix(document.ids, name=f"bench/{document.number}")
+        sampling = Sampling(max_tokens=num_output, min_tokens=num_output, ignore_eos=True)
+        finish: Finish | None = None
+        arrivals = Arrivals(asyncio.get_running_loop().time, on_arrival)
+        async for event in self._client.generate(Prompt(prefix, question_ids), sampling):
+            if isinstance(event, Delta):
+                arrivals.note(len(event.token_ids) or None)
+            else:
+                finish = event
+        timing = finish and arrivals.timing(
+            prompt_tokens=finish.receipt.prompt_tokens,
+            cached_tokens=finish.receipt.cached_tokens,
+            output_tokens=finish.receipt.output_tokens,
+        )
+        return timing or _nothing_came(self.name)
+
+    async def pool_used(self) -> float | None:
+        return await _pool_used(self._http)
+
+    async def close(self) -> None:
+        await self._client.close()
+        await self._http.aclose()
+
+
+class _Plain:
+    def __init__(self, name: PlainName, running: RunningEngine, encoder: Encoder, http: httpx.AsyncClient) -> None:
+        self.name = name
+        self._url = running.url
+        self._model = running.model
+        self._encoder = encoder
+        self._http = http
+
+    async def ask(
+        self, document: Document, question_ids: tuple[int, ...], num_output: int, on_arrival: OnArrival | None = None
+    ) -> Timing:
+        body = self._body(document, question_ids, num_output)
+        arrivals = Arrivals(asyncio.get_running_loop().time, on_arrival)
+        usage: dict[str, Any] = {}
+        async with contextlib.aclosing(self._events(body)) as events:
+            async for event in events:
+                usage = event.get("usage") or usage
+                for choice in event.get("choices") or ():
+                    ids = choice.get("token_ids")
+                    if ids or "text" in choice or _is_word(choice.get("delta", {})):
+                        arrivals.note(len(ids) if ids else None)
+        timing = arrivals.timing(
+            prompt_tokens=int(usage.get("prompt_tokens") or document.num_tokens + len(question_ids)),
+            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+            output_tokens=usage.get("completion_tokens"),
+        )
+        return timing or _nothing_came(self.name)
+
+    async def pool_used(self) -> float | None:
+        return await _pool_used(self._http)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def _body(self, document: Document, question_ids: tuple[int, ...], num_output: int) -> bytes:
+        """The request; what is long was written before, once a document."""
+        sampling = {"max_tokens": num_output, "min_tokens": num_output, "ignore_eos": True, "temperature": 0}
+        fields: dict[str, Any] = {"model": self._model, "stream": True, "stream_options": {"include_usage": True}}
+        if self.name == "tokens":
+            fields["sampling_params"] = sampling | {"detokenize": False}
+        else:
+            fields |= sampling
+        head = json.dumps(fields).encode()[:-1]
+        if self.name == "chat":
+            words = json.dumps(self._encoder.decode(question_ids)).encode()[1:]
+            return head + b', "messages": [{"role": "user", "content": ' + document.text_json + words + b"}]}"
+        key = b"token_ids" if self.name == "tokens" else b"prompt"
+        tail = json.dumps(question_ids).encode()[1:]
+        return head + b', "' + key + b'": ' + document.ids_json + b"," + tail + b"}"
+
+    async def _events(self, body: bytes) -> AsyncGenerator[dict[str, Any], None]:
+        import httpx
+
+        route = _ROUTES[self.name]
+        try:
+            async with self._http.stream(
+                "POST", route, content=body, headers={"content-type": "application/json"}
+            ) as reply:
+                if reply.status_code != 200:
+                    raise _refused(self._url, route, reply.status_code, await reply.aread())
+                rest = b""
+                async for piece in reply.aiter_bytes():
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        if line.startswith(b"data: {"):
+                            event = json.loads(line[6:])
+                            if "error" in event:
+                                raise _refused(self._url, route, 200, line[6:])
+                            yield event
+        except httpx.HTTPError as error:
+            raise EngineError(
+                "engine_unreachable",
+                f"The server at {self._url} broke off ({type(error).__name__}: {error}); look into its log.",
+            ) from error
+
+
+def _is_word(delta: dict[str, Any]) -> bool:
+    """The first event of a chat only says who speaks; a token's text may be empty."""
+    return "content" in delta and "role" not in delta
+
+
+def _http(url: str, token: str | None) -> httpx.AsyncClient:
+    import httpx
+
+    return httpx.AsyncClient(
+        base_url=url,
+        headers={"authorization": f"Bearer {token}"} if token else {},
+        # A document may be read for minutes; all streams of a burst run at once, and keep their connections after it.
+        timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None),
+        trust_env=False,  # a proxy between the two would be measured with them
+    )
+
+
+async def _pool_used(http: httpx.AsyncClient) -> float | None:
+    import httpx
+
+    try:
+        found = _IN_USE.findall((await http.get("/metrics")).text)
+    except httpx.HTTPError:
+        return None
+    return round(max(map(float, found)), 4) if found else None
+
+
+def _refused(url: str, route: str, status: int, said: bytes) -> EngineError:
+    words = " ".join(said.decode("utf-8", "replace").split())[:300]
+    if status == 404:
+        return EngineError(
+            "route_missing", f"The server at {url} has no {route} or does not know the model ({words}); leave it out."
+        )
+    return EngineError("engine_failed", f"The server at {url} refused {route} (HTTP {status}): {words}.")
+
+
+def _nothing_came(name: str) -> Timing:
+    raise EngineError("engine_failed", f"An answer of {name} ended before a word of it came; look into its log.")
