@@ -100,17 +100,19 @@ def _print_tables(plan: Plan, measured: list[Measured]) -> None:
 
     ours, *others = plan.columns
     rows = compare([(one.system, one.result) for one in measured if not isinstance(one.result, Failure)], plan.columns)
-    figures = [ours, *(head for other in others for head in (other, f"times {other}"))]
+    # Beside each other system: how many times better ours is.
+    figures = [ours, *(head for other in others for head in (other, f"× {other}"))]
     made: dict[tuple[str, str], Any] = {}
     for row in rows:
         key = (row.scenario, row.case)
         if key not in made:
-            made[key] = terminal.table(f"{row.scenario}: {row.case}", *figures, right=tuple(figures))
+            made[key] = terminal.table("", *figures, right=tuple(figures))
         cells = [_words(row.values[0])]
         for value, ratio in zip(row.values[1:], row.ratios, strict=True):
             cells += [_words(value), "" if ratio is None else f"{ratio:,.1f}"]
         made[key].add_row(row.figure.words, *cells)
-    for table in made.values():
+    for (scenario, case), table in made.items():
+        terminal.out().print(terminal.safe(f"{scenario}: {case}"), style="bold")
         terminal.out().print(table)
     if made:
         terminal.out().print(terminal.safe(_about_words(measured)), style="dim")

@@ -24,21 +24,21 @@ class Figure:
         return value
 
 
-_REUSED = Figure("hit_rate", "reused, share of all prompt tokens", "higher")
+_REUSED = Figure("hit_rate", "reused, share of prompts", "higher")
 _FIRST = Figure("first_ms", "first token, median ms", "lower")
-_FIRST_P95 = Figure("first_p95_ms", "first token, 95th percentile ms", "lower")
-_CLIENT = Figure("client_cpu_share", "measuring process, share of a core")
+_FIRST_P95 = Figure("first_p95_ms", "first token, 95 % in ms", "lower")
+_CLIENT = Figure("client_cpu_share", "measuring takes, of a core")
 _EVENT = Figure("tokens_per_event", "tokens an event")
 
 FIGURES: dict[type[Result], tuple[Figure, ...]] = {
     Warm: (
         Figure("cold_ms", "first token cold, ms", "lower"),
-        Figure("warm_ms", "first token warm, median ms", "lower"),
+        Figure("warm_ms", "first token warm, ms", "lower"),
         Figure("cached_tokens", "reused tokens", "higher"),
         Figure("prompt_tokens", "prompt tokens"),
     ),
     Burst: (
-        Figure("tokens_per_s", "tokens/s of all answers", "higher"),
+        Figure("tokens_per_s", "tokens/s, all answers", "higher"),
         _FIRST,
         _FIRST_P95,
         Figure("wall_s", "all answered, s", "lower"),
@@ -46,13 +46,13 @@ FIGURES: dict[type[Result], tuple[Figure, ...]] = {
         _CLIENT,
     ),
     Gap: (
-        Figure("gap_p50_ms", "gap in running answers, median ms", "lower"),
-        Figure("gap_p99_ms", "gap, 99th percentile ms", "lower"),
-        Figure("gap_max_ms", "gap, longest ms", "lower"),
-        Figure("warm_first_ms", "warm question meanwhile, first token ms", "lower"),
-        Figure("warm_worst_ms", "slowest of them, ms", "lower"),
-        Figure("warm_questions", "warm questions answered meanwhile", "higher"),
-        Figure("cold_s", "cold document, first token s", "lower"),
+        Figure("gap_p50_ms", "gap between tokens, median ms", "lower"),
+        Figure("gap_p99_ms", "99 % of the gaps in ms", "lower"),
+        Figure("gap_max_ms", "longest gap, ms", "lower"),
+        Figure("warm_first_ms", "warm question meanwhile, ms", "lower"),
+        Figure("warm_worst_ms", "slowest of those, ms", "lower"),
+        Figure("warm_questions", "warm questions answered", "higher"),
+        Figure("cold_s", "cold document, s", "lower"),
         Figure("cold_ratio", "of its time alone", "lower"),
         _EVENT,
         _CLIENT,
@@ -75,8 +75,8 @@ FIGURES: dict[type[Result], tuple[Figure, ...]] = {
     ),
     Batch: (
         Figure("mean_prompt_tokens", "mean length, tokens"),
-        Figure("tokens_per_s", "tokens/s of all answers", "higher"),
-        Figure("pool_used", "memory, share of the cache in use"),
+        Figure("tokens_per_s", "tokens/s, all answers", "higher"),
+        Figure("pool_used", "memory, share in use"),
         Figure("success_rate", "answered whole, share", "higher"),
         _REUSED,
     ),
