@@ -121,9 +121,9 @@ SCALES: dict[ScaleName, Scale] = {
         batch_tokens=1_000,
         batch_sizes=(1, 4, 8),
         batch_output_tokens=32,
-        replay_requests=40,
-        replay_block_tokens=32,
-        replay_speed=0.25,
+        replay_requests=24,
+        replay_block_tokens=128,  # a plain server's block on a CPU: what is smaller it never finds again
+        replay_speed=0.05,
     ),
     "quick": Scale(
         warm_tokens=(600,),
@@ -143,8 +143,8 @@ SCALES: dict[ScaleName, Scale] = {
         batch_tokens=300,
         batch_sizes=(1, 2),
         batch_output_tokens=4,
-        replay_requests=10,
-        replay_block_tokens=16,
-        replay_speed=4.0,
+        replay_requests=6,
+        replay_block_tokens=128,
+        replay_speed=1.0,
     ),
 }
