@@ -14,7 +14,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.base import Delta, EngineError, Finish, Prefix, Prompt, Sampling
+from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
 from engine.bench_base import Arrivals, Document, OnArrival, System, Timing
 from engine.bench_documents import Encoder
 from engine.server import RunningEngine
@@ -60,12 +60,14 @@ class _Readonce:
             prefix = self._prefixes[document.number] = Prefix(document.ids, name=f"bench/{document.number}")
         sampling = Sampling(max_tokens=num_output, min_tokens=num_output, ignore_eos=True)
         finish: Finish | None = None
+        has_ids = False
         arrivals = Arrivals(asyncio.get_running_loop().time, on_arrival)
         async for event in self._client.generate(Prompt(prefix, question_ids), sampling):
-            if isinstance(event, Delta):
-                arrivals.note(len(event.token_ids) or None)
-            else:
+            if isinstance(event, Finish):
                 finish = event
+            elif event.token_ids or not has_ids:  # words that were held back come at the end, without a token
+                has_ids = bool(event.token_ids)
+                arrivals.note(len(event.token_ids) or None)
         timing = finish and arrivals.timing(
             prompt_tokens=finish.receipt.prompt_tokens,
             cached_tokens=finish.receipt.cached_tokens,

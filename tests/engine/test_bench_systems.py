@@ -109,11 +109,11 @@ async def test_tokens_come_back_as_numbers(double: Double) -> None:
 
 
 async def test_readonce_is_asked_through_its_client(double: Double) -> None:
-    """Whatever way that takes: cached tokens are the receipt's, tokens an event those of its words."""
+    """Whatever way that takes: cached tokens are the receipt's; words that were held back are no event of their own."""
     from engine.bench_systems import open_readonce
     from engine.client import Client
 
-    double.chunks = [words("a", [1]), words("bc", [2, 3], "length"), usage(5, 3, 3)]
+    double.chunks = [words("a", [1]), words("bc", [2, 3]), words("d", [], "length"), usage(5, 3, 3)]
     system = open_readonce(Client(running(double)), double.url)
     seen: list[int | None] = []
     timing = await system.ask(DOCUMENT, QUESTION, 3, seen.append)
