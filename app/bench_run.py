@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,14 +132,17 @@ def _our_engine(settings: Settings, report: Report) -> Iterator[RunningEngine]:
     """One of the benchmark's own, or the one elsewhere; ended at the end, and its memory free."""
     from engine.lease import connect, status, stop
 
-    found = None if settings.engine_url else status(settings.engine)
-    if found is not None:
-        raise Problem(
-            "engine_in_use",
-            f"An engine runs (process {found.pid}) and would take part in what is measured; "
-            "end it with `readonce engine --stop` first.",
-        )
     ours = replace(settings.engine, state_dir=settings.home / "bench" / "engine", port=None, keep_alive_s=0.0)
+    if settings.engine_url is None:
+        found = status(settings.engine) or status(ours)
+        if found is not None:
+            raise Problem(
+                "engine_in_use",
+                f"An engine runs (process {found.pid}) and would take part in what is measured; "
+                "end it with `readonce engine --stop`, or let the other benchmark end first.",
+            )
+        # What an earlier run had read would be read again, in the background of what is measured now.
+        shutil.rmtree(ours.state_dir, ignore_errors=True)
     lease = connect(ours, report)
     try:
         yield lease.engine

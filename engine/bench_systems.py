@@ -10,18 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
-from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
 from engine.bench_base import Arrivals, Document, OnArrival, System, Timing
 from engine.bench_documents import Encoder
+from engine.bench_http import Connections
 from engine.server import RunningEngine
 
 if TYPE_CHECKING:
-    import httpx
-
     from engine.base import Engine
 
 PlainName = Literal["chat", "ids", "tokens"]
@@ -30,26 +27,24 @@ _ROUTES: dict[PlainName, str] = {
     "ids": "/v1/completions",
     "tokens": "/inference/v1/generate",
 }
-_CONNECT_TIMEOUT_S = 30.0
-_IN_USE = re.compile(r"^vllm:(?:kv_cache_usage_perc|gpu_cache_usage_perc)(?:\{.*\})? (\S+)$", re.MULTILINE)
 
 
 def open_plain(name: PlainName, running: RunningEngine, encoder: Encoder, token: str | None) -> System:
     """A plain server over one of its routes."""
-    return _Plain(name, running, encoder, _http(running.url, token))
+    return _Plain(name, running.model, encoder, Connections(running.url, token))
 
 
 def open_readonce(client: Engine, url: str) -> System:
     """Our engine through our client, which it closes at its end."""
-    return _Readonce(client, _http(url, None))
+    return _Readonce(client, Connections(url))
 
 
 class _Readonce:
     name = "readonce"
 
-    def __init__(self, client: Engine, http: httpx.AsyncClient) -> None:
+    def __init__(self, client: Engine, connections: Connections) -> None:
         self._client = client
-        self._http = http
+        self._connections = connections
         self._prefixes: dict[int, Prefix] = {}
 
     async def ask(
@@ -76,20 +71,19 @@ class _Readonce:
         return timing or _nothing_came(self.name)
 
     async def pool_used(self) -> float | None:
-        return await _pool_used(self._http)
+        return await self._connections.pool_used()
 
     async def close(self) -> None:
         await self._client.close()
-        await self._http.aclose()
+        await self._connections.close()
 
 
 class _Plain:
-    def __init__(self, name: PlainName, running: RunningEngine, encoder: Encoder, http: httpx.AsyncClient) -> None:
+    def __init__(self, name: PlainName, model: str, encoder: Encoder, connections: Connections) -> None:
         self.name = name
-        self._url = running.url
-        self._model = running.model
+        self._model = model
         self._encoder = encoder
-        self._http = http
+        self._connections = connections
 
     async def ask(
         self, document: Document, question_ids: tuple[int, ...], num_output: int, on_arrival: OnArrival | None = None
@@ -97,7 +91,7 @@ class _Plain:
         body = self._body(document, question_ids, num_output)
         arrivals = Arrivals(asyncio.get_running_loop().time, on_arrival)
         usage: dict[str, Any] = {}
-        async with contextlib.aclosing(self._events(body)) as events:
+        async with contextlib.aclosing(self._connections.stream(_ROUTES[self.name], body)) as events:
             async for event in events:
                 usage = event.get("usage") or usage
                 for choice in event.get("choices") or ():
@@ -112,10 +106,10 @@ class _Plain:
         return timing or _nothing_came(self.name)
 
     async def pool_used(self) -> float | None:
-        return await _pool_used(self._http)
+        return await self._connections.pool_used()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._connections.close()
 
     def _body(self, document: Document, question_ids: tuple[int, ...], num_output: int) -> bytes:
         """The request; what is long was written before, once a document."""
@@ -133,67 +127,10 @@ class _Plain:
         tail = json.dumps(question_ids).encode()[1:]
         return head + b', "' + key + b'": ' + document.ids_json + b"," + tail + b"}"
 
-    async def _events(self, body: bytes) -> AsyncGenerator[dict[str, Any], None]:
-        import httpx
-
-        route = _ROUTES[self.name]
-        try:
-            async with self._http.stream(
-                "POST", route, content=body, headers={"content-type": "application/json"}
-            ) as reply:
-                if reply.status_code != 200:
-                    raise _refused(self._url, route, reply.status_code, await reply.aread())
-                rest = b""
-                async for piece in reply.aiter_bytes():
-                    *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
-                        if line.startswith(b"data: {"):
-                            event = json.loads(line[6:])
-                            if "error" in event:
-                                raise _refused(self._url, route, 200, line[6:])
-                            yield event
-        except httpx.HTTPError as error:
-            raise EngineError(
-                "engine_unreachable",
-                f"The server at {self._url} broke off ({type(error).__name__}: {error}); look into its log.",
-            ) from error
-
 
 def _is_word(delta: dict[str, Any]) -> bool:
     """The first event of a chat only says who speaks; a token's text may be empty."""
     return "content" in delta and "role" not in delta
-
-
-def _http(url: str, token: str | None) -> httpx.AsyncClient:
-    import httpx
-
-    return httpx.AsyncClient(
-        base_url=url,
-        headers={"authorization": f"Bearer {token}"} if token else {},
-        # A document may be read for minutes; all streams of a burst run at once, and keep their connections after it.
-        timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None),
-        trust_env=False,  # a proxy between the two would be measured with them
-    )
-
-
-async def _pool_used(http: httpx.AsyncClient) -> float | None:
-    import httpx
-
-    try:
-        found = _IN_USE.findall((await http.get("/metrics")).text)
-    except httpx.HTTPError:
-        return None
-    return round(max(map(float, found)), 4) if found else None
-
-
-def _refused(url: str, route: str, status: int, said: bytes) -> EngineError:
-    words = " ".join(said.decode("utf-8", "replace").split())[:300]
-    if status == 404:
-        return EngineError(
-            "route_missing", f"The server at {url} has no {route} or does not know the model ({words}); leave it out."
-        )
-    return EngineError("engine_failed", f"The server at {url} refused {route} (HTTP {status}): {words}.")
 
 
 def _nothing_came(name: str) -> Timing:
