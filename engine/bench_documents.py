@@ -15,8 +15,8 @@ _WORDS = (
     *("north", "south", "rain", "frost", "measure", "note", "mast", "window", "storm", "sun", "shadow", "stone"),
     *("road", "path", "river", "bridge", "hut", "lamp", "winter", "summer", "degree", "wet", "dry", "early", "late"),
 )
-# So many words at once are encoded: enough that few documents need a second helping.
-_WORDS_A_TOKEN = 0.6
+# Pairs of a word and a number: three to five tokens each, so that little is encoded in vain.
+_PAIRS_A_TOKEN = 0.3
 
 
 class Encoder(Protocol):
@@ -42,7 +42,7 @@ class Writer:
         """Exactly so many ids of random words."""
         ids: tuple[int, ...] = ()
         while len(ids) < num_tokens:
-            ids += self._encoder.encode_text(self._words(max(8, round((num_tokens - len(ids)) * _WORDS_A_TOKEN))))
+            ids += self._encoder.encode_text(self._pairs(max(8, round((num_tokens - len(ids)) * _PAIRS_A_TOKEN))))
         return ids[:num_tokens]
 
     def document(self, num_tokens: int) -> Document:
@@ -52,7 +52,7 @@ class Writer:
     def of_ids(self, ids: tuple[int, ...]) -> Document:
         return Document(ids, self._encoder.decode(ids))
 
-    def _words(self, count: int) -> str:
+    def _pairs(self, count: int) -> str:
         # A number after each word: two documents differ within their first tokens, whatever the block size.
         pairs = (f" {self._random.choice(_WORDS)} {self._random.randrange(1000)}" for _ in range(count))
         return "".join(pairs)

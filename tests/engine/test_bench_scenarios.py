@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from engine.bench_documents import Writer, zipf_draws
 from engine.bench_gap import gap
 from engine.bench_results import Batch, Burst, Gap, Trace, Warm, hit_rate, percentile, tokens_per_event
 from engine.bench_scenarios import batch, burst, ready, trace, warm
-from engine.bench_sizes import SCALES, Scale
+from engine.bench_sizes import SCALES, Scale, ScaleName
 from engine.tokenizer import Tokenizer
 
 T = TypeVar("T")
@@ -218,17 +219,22 @@ def test_ready_asks_twice_on_one_document(writer: Writer) -> None:
     assert [system.asked[0][0]] * 2 == [number for number, _, _ in system.asked]
 
 
-@pytest.mark.parametrize("name", sorted(SCALES))
-def test_scales_shrink_to_the_context(name: str) -> None:
-    """Documents that are too long are left out, the cold one is cut; a context too short for all is refused."""
-    scale = SCALES[name]  # type: ignore[index]
-    assert scale.fitted(1_000_000) == scale
-    largest = scale.warm_tokens[-1]
-    tight = scale.fitted(max(largest, scale.burst_tokens + scale.burst_output_tokens, 6_000) + 64 + 128)
-    assert tight.warm_tokens == (scale.warm_tokens[:-1] or scale.warm_tokens) if largest > 6_000 else scale.warm_tokens
-    with pytest.raises(EngineError, match=r"needs [\d,]+; raise max_model_len") as caught:
-        scale.fitted(500)
+@pytest.mark.parametrize("name", get_args(ScaleName))
+def test_a_context_too_short_for_a_scale_is_refused_with_the_numbers(name: ScaleName) -> None:
+    """One that is long enough changes nothing."""
+    assert SCALES[name].fitted(1_000_000) == SCALES[name]
+    with pytest.raises(EngineError, match=r"reads 500 tokens at once and this measurement needs [\d,]+;") as caught:
+        SCALES[name].fitted(500)
     assert caught.value.code == "context_too_short"
+
+
+def test_documents_that_are_too_long_are_left_out() -> None:
+    """A context of 64k holds two of the three; one token less than the largest other scenario needs holds none."""
+    assert SCALES["gpu"].fitted(65_536).warm_tokens == (2_000, 32_000)
+    needed = 32_000 + 128 + QUESTION + 128
+    assert SCALES["gpu"].fitted(needed).warm_tokens == (2_000, 32_000)
+    with pytest.raises(EngineError, match=f"needs {needed:,}"):
+        SCALES["gpu"].fitted(needed - 1)
 
 
 def test_cold_document_is_cut_to_what_the_engine_reads_at_once() -> None:
@@ -286,8 +292,6 @@ def test_documents_have_exactly_so_many_tokens_and_share_no_beginning(tokenizer:
 
 def test_what_is_written_once_a_document_is_its_json() -> None:
     """Without the last character, so that a question can follow."""
-    import json
-
     document = Document((5, 6), 'a "b"\n')
     assert json.loads(document.ids_json + b"]") == [5, 6]
     assert json.loads(document.text_json + b'"') == 'a "b"\n'

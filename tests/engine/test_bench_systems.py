@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from http_double import Double, serving, usage, words
 from processes import eventually, pids_of_group
+from tiny import write_tiny_tokenizer
 
 from engine.base import EngineError
 from engine.bench import job_of, main, open_system
@@ -306,3 +308,26 @@ def test_nobody_at_the_address_is_told_by_the_small_entry(tmp_path: Path, capsys
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("engine_unreachable: No engine answers at http://127.0.0.1:1")
+
+
+def test_the_small_entry_prints_a_line_a_result(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For each system that is named; requests call the model as they were told to. A failed scenario: exit code 3."""
+    folder = write_tiny_tokenizer(tmp_path)
+    monkeypatch.setattr("engine.bench.probe", lambda url, **given: replace(running(double), url=url))
+    double.chunks = [words("a"), words("b"), usage(664, 2, 512)]
+    given = ["--url", double.url, "--tokenizer", str(folder / "tokenizer.json"), "--scale", "quick", "--model", "other"]
+    assert main(["warm", *given, "--systems", "ids,tokens"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["system"], line["scenario"], line["cached_tokens"]) for line in lines] == [
+        ("ids", "warm", 512),
+        ("tokens", "warm", 512),
+    ]
+    assert {body["model"] for body in double.bodies} == {"other"}
+    assert lines[0]["about"]["model"] == "other"
+    num_before = len(double.bodies) + 2 + 3
+    double.refuse = lambda body: (500, "too much") if len(double.bodies) > num_before else None
+    assert main(["warm", "burst", *given, "--systems", "ids"]) == 3
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["scenario"], "error" in line) for line in lines] == [("warm", False), ("burst", True)]
