@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from app import commands_bench as benchmark
 from app import commands_documents as documents
 from app import commands_engine as engine
 from app import commands_files as files
@@ -46,6 +47,7 @@ app.command(rich_help_panel="Engine")(engine.serve)
 app.command(rich_help_panel="Engine")(engine.status)
 app.command(rich_help_panel="Engine")(engine.engine)
 app.command(rich_help_panel="Engine")(sizes.fit)
+app.command(rich_help_panel="Engine")(benchmark.bench)
 
 
 def _version(wanted: bool) -> None:
