@@ -57,7 +57,9 @@ def offer_soon(host: Host, language: Language) -> None:
 async def _offer_when_there(host: Host, language: Language) -> None:
     try:
         await host.opened()
-        await offer(host, language, ALL)
+        selected = await offer(host, language, ALL)
+        if selected is not None and selected != ALL:
+            host.chosen(selected)
         if not host.samples_settled:
             while not host.samples_settled and host.problem is None:
                 await asyncio.sleep(0.2)
@@ -66,18 +68,22 @@ async def _offer_when_there(host: Host, language: Language) -> None:
         return  # The page's state line says it, and so does the first question.
 
 
-async def offer(host: Host, language: Language, chosen: str) -> None:
-    """Puts the documents into the picker beside the input with `chosen` selected."""
+async def offer(host: Host, language: Language, chosen: str) -> str | None:
+    """Puts the documents into the picker beside the input with `chosen` selected, where it is there.
+
+    Returns what is selected, None where there is nothing.
+    """
     assistant = await host.opened()
     options = await asyncio.to_thread(_options, assistant, language)
     if len(options) > 1:
         hint = say("all_documents_hint", language)
         options.insert(0, cl.ModeOption(id=ALL, name=say("all_documents", language), description=hint, icon="library"))
-    known = {option.id for option in options}
+    selected = next((option.id for option in options if option.id == chosen), options[0].id if options else None)
     for option in options:
-        option.default = option.id == (chosen if chosen in known else options[0].id)
+        option.default = option.id == selected
     modes = [cl.Mode(id=MODE, name=say("ask_about", language), options=options)] if options else []
     await cl.context.emitter.set_modes(modes)
+    return selected
 
 
 def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.problem import Problem
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ingest.settings import IngestSettings
 
 PREFIX = "READONCE_"
-TESTS_PREFIX = "READONCE_TEST_"  # the test suite's own, which its child processes inherit
+# Not for us: the test suite's own, and those of the engine's own side, which children of this process inherit.
+PASSED_ON_PREFIXES = ("READONCE_TEST_", "READONCE_PLUGIN_")
 TOML_NAME = "readonce.toml"
 
 FEWEST_SECTION_TOKENS = 256
@@ -46,6 +47,7 @@ class Settings(BaseSettings):
     )
     model: str = Field("auto", description="a name of the registry, a hub id or a folder; auto follows the device")
     engine_url: str | None = Field(None, description="an engine elsewhere (OpenAI-compatible); none is started then")
+    engine_token: SecretStr | None = Field(None, description="the API key of an engine elsewhere; never shown")
     engine_port: int = Field(0, ge=0, le=65_535, description="where an engine started here listens; 0: any free port")
     engine_start_s: float = Field(600.0, gt=0, description="how long an engine may take to get ready")
     keep_alive_s: float = Field(600.0, ge=0, description="how long an engine stays after its last user has gone")
@@ -55,6 +57,7 @@ class Settings(BaseSettings):
     quantization: str = Field("", description="how vLLM quantises the weights, for example fp8; empty: as they are")
     kv_offloading_gib: float = Field(0.0, ge=0, description="host memory for what falls out of the GPU's cache")
     offline: bool = Field(False, description="never fetch a model or an embedder")
+    otlp_endpoint: str | None = Field(None, description="where OpenTelemetry's traces go; none are made without it")
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the profile")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
@@ -154,6 +157,7 @@ class Settings(BaseSettings):
             state_dir=self.home / "engine",
             cache_dir=self.cache,
             url=self.engine_url,
+            token=self.engine_token.get_secret_value() if self.engine_token else None,
             device="cuda" if self.on_gpu else "cpu",
             port=self.engine_port or None,
             profile=self.engine_profile.name,
@@ -165,6 +169,7 @@ class Settings(BaseSettings):
             keep_alive_s=self.keep_alive_s,
             start_timeout_s=self.engine_start_s,
             offline=self.offline,
+            otlp_endpoint=self.otlp_endpoint,
         )
 
     @property
@@ -224,7 +229,7 @@ def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse_unknown_variables(known: set[str]) -> None:
     for name in sorted(os.environ):
-        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(TESTS_PREFIX)
+        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(PASSED_ON_PREFIXES)
         if ours and name[len(PREFIX) :].lower() not in known:
             raise Problem("unknown_setting", f"The variable {name} is not a setting; {_known()}", usage=True)
 

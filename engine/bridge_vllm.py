@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from engine.base import EngineError, FinishReason, Sampling
@@ -53,7 +53,13 @@ class VllmBridge:
         return int(self._cache.num_gpu_blocks or 0)
 
     async def generate(
-        self, prefix: Registered, tail_ids: Sequence[int], sampling: Sampling, request_id: str
+        self,
+        prefix: Registered,
+        tail_ids: Sequence[int],
+        sampling: Sampling,
+        request_id: str,
+        *,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Output, None]:
         room = self.max_model_len - prefix.num_tokens - len(tail_ids)
         if room < 1:
@@ -74,7 +80,7 @@ class VllmBridge:
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
         )
-        outputs = self._start(prefix, prefix.num_tokens, tail_ids, params, request_id, sampling.priority)
+        outputs = self._start(prefix, prefix.num_tokens, tail_ids, params, request_id, sampling.priority, trace_headers)
         async with contextlib.aclosing(outputs):
             async for output in outputs:
                 yield output
@@ -106,13 +112,20 @@ class VllmBridge:
         return bytes(await self._client.engine_core.call_utility_async("readonce_none_hash"))
 
     async def _start(
-        self, prefix: Registered, num_tokens: int, tail_ids: Sequence[int], params: Any, request_id: str, priority: int
+        self,
+        prefix: Registered,
+        num_tokens: int,
+        tail_ids: Sequence[int],
+        params: Any,
+        request_id: str,
+        priority: int,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Output, None]:
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
-        prompt = await self._prompt(prefix, num_tokens, tail_ids, params, request_id, priority)
+        prompt = await self._prompt(prefix, num_tokens, tail_ids, params, request_id, priority, trace_headers)
         queued: dict[str, int] = {"priority": priority} if self._takes_priority else {}
-        outputs = self._client.generate(prompt, params, request_id, **queued)
+        outputs = self._client.generate(prompt, params, request_id, trace_headers=trace_headers, **queued)
         try:
             async with contextlib.aclosing(outputs):
                 async for output in outputs:
@@ -129,7 +142,14 @@ class VllmBridge:
             raise EngineError("engine_failed", f"The engine refuses the request: {error}") from error
 
     async def _prompt(
-        self, prefix: Registered, num_tokens: int, tail_ids: Sequence[int], params: Any, request_id: str, priority: int
+        self,
+        prefix: Registered,
+        num_tokens: int,
+        tail_ids: Sequence[int],
+        params: Any,
+        request_id: str,
+        priority: int,
+        trace_headers: Mapping[str, str] | None,
     ) -> Any:
         from vllm.inputs.engine import tokens_input
 
@@ -143,6 +163,7 @@ class VllmBridge:
             params,
             supported_tasks=await self._client.get_supported_tasks(),
             priority=priority if self._takes_priority else 0,
+            trace_headers=trace_headers,
         )
         # The front end only counts them, for its metrics and its answers.
         request.prompt_token_ids = range(num_tokens + len(tail_ids))

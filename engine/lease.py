@@ -216,7 +216,12 @@ def _resolve(settings: EngineSettings, report: Report | None) -> tuple[str, Path
 
 def _probe(record: Record) -> RunningEngine:
     return probe(
-        record.url, instance=record.instance, pid=record.pid, folder=Path(record.folder), started=record.started
+        record.url,
+        instance=record.instance,
+        pid=record.pid,
+        folder=Path(record.folder),
+        started=record.started,
+        token=record.token,
     )
 
 

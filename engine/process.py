@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -35,13 +36,14 @@ def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[s
         log_file.replace(log_file.with_suffix(".log.1"))
     remove_record(settings.state_dir)
     socket_path(settings.state_dir).unlink(missing_ok=True)
+    token = secrets.token_urlsafe(32)
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [*program, os.path.abspath(settings.state_dir), "--", *flags],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=environment(settings, device, os.environ),
+            env=environment(settings, device, os.environ, token),
             start_new_session=True,  # Ctrl-C is ours to handle; its children share its process group
         )
     _children[:] = [child for child in _children if child.poll() is None] + [process]
@@ -55,6 +57,7 @@ def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[s
             instance=line.instance,
             started=time.time(),
             asked_for=settings.model,
+            token=token,
         )
         write_record(settings.state_dir, record)
     except BaseException:

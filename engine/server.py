@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from engine.base import EngineError
 from engine.fit import fit_folder, given_pool_bytes
 from engine.profiles import AUTO, KvCacheDtype, Profile, choose
+from engine.traces import require_packages
 
 HOST = "127.0.0.1"
 Device = Literal["auto", "cpu", "cuda"]
@@ -33,6 +35,7 @@ class EngineSettings:
         state_dir: Holds the engine's record, log, lock and socket; one engine a folder.
         cache_dir: Where models lie.
         url: An engine elsewhere (`http://host:port`, with or without `/v1`); nothing is then started.
+        token: What an engine elsewhere wants as its API key; None where it wants none.
         device: `auto` takes the GPU if there is one and vLLM was built for it.
         port: None takes any free one.
         profile: A name of `engine.profiles`: what the settings below are where they are None; `auto` reads the card.
@@ -47,6 +50,7 @@ class EngineSettings:
         keep_alive_s: How long the engine waits for the next command after the last one ended well.
         start_timeout_s: How long a start may take before it is given up.
         offline: Models are not fetched.
+        otlp_endpoint: Where OpenTelemetry's traces go; None: nothing is traced.
         extra_args: Further flags for vLLM.
     """
 
@@ -54,6 +58,7 @@ class EngineSettings:
     state_dir: Path
     cache_dir: Path
     url: str | None = None
+    token: str | None = field(default=None, repr=False)
     device: Device = "auto"
     port: int | None = None
     profile: str = AUTO
@@ -72,6 +77,7 @@ class EngineSettings:
     keep_alive_s: float = 600.0
     start_timeout_s: float = 600.0
     offline: bool = False
+    otlp_endpoint: str | None = None
     extra_args: tuple[str, ...] = ()
 
 
@@ -87,6 +93,8 @@ class RunningEngine:
         version: vLLM's; empty where the server does not say.
         block_size, num_blocks: Of the cache; None where the server does not say.
         pid, folder, started: Of an engine on this machine; None otherwise. `started` is a Unix time.
+        token: Its API key; None where it wants none.
+        features: What our routes in it say is on (`core`, `attention`, `events`); None where it has none of them.
     """
 
     url: str
@@ -99,6 +107,8 @@ class RunningEngine:
     pid: int | None = None
     folder: Path | None = None
     started: float | None = None
+    token: str | None = field(default=None, repr=False)
+    features: Mapping[str, bool] | None = None
 
 
 def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str, device: Device) -> list[str]:
@@ -110,8 +120,11 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
         device: `cpu` or `cuda`, as `resolve_device` gives it.
 
     Raises:
-        EngineError: `profile_unknown`, `profile_for_another_device`, `needs_a_gpu`, `cascade_missing`.
+        EngineError: `profile_unknown`, `profile_for_another_device`, `needs_a_gpu`, `cascade_missing`,
+            `traces_unavailable`.
     """
+    if settings.otlp_endpoint is not None:
+        require_packages()
     on_cpu = device == "cpu"
     if on_cpu and settings.kv_offloading_gib:
         raise EngineError(
@@ -139,6 +152,7 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
         "--max-num-batched-tokens": settings.max_num_batched_tokens or profile.max_num_batched_tokens,
         "--max-num-seqs": settings.max_num_seqs or profile.max_num_seqs,
         "--num-gpu-blocks-override": settings.num_gpu_blocks_override,
+        "--otlp-traces-endpoint": settings.otlp_endpoint,
     }
     line = [str(part) for flag, value in flags.items() if value is not None for part in (flag, value)]
     line += ["--enable-prompt-tokens-details", "--enable-force-include-usage", "--disable-uvicorn-access-log"]
@@ -149,11 +163,17 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
     return [*line, *settings.extra_args]
 
 
-def environment(settings: EngineSettings, device: Device, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the engine's process: what it inherits, less what would change the flags' meaning."""
+def environment(settings: EngineSettings, device: Device, inherited: Mapping[str, str], token: str) -> dict[str, str]:
+    """The environment of the engine's process: what it inherits, less what would change the flags' meaning.
+
+    Args:
+        token: Whoever calls a route under /v1 has to bring it.
+    """
     variables = {name: value for name, value in inherited.items() if name not in _INHERITED_BUT_OURS}
     variables |= {
         "VLLM_PLUGINS": "readonce",
+        "VLLM_API_KEY": token,  # not a flag: anybody on this machine can read those
+        "READONCE_PLUGIN_STATE": os.path.abspath(settings.state_dir / "plugin"),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",  # the weights lie in a folder: nothing is to be fetched

@@ -170,3 +170,21 @@ def test_answer_that_leaves_nothing_to_read_is_refused(monkeypatch: pytest.Monke
     assert problem.code == "bad_setting"
     assert "max_model_len" in problem.message
     assert "answer_tokens" in problem.message
+
+
+def test_variables_of_the_engines_own_side_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that is started inherits them; it refuses what it does not know itself."""
+    monkeypatch.setenv("READONCE_PLUGIN_PIN_SHARE", "0.25")
+    assert Settings.load().offline is False
+
+
+def test_token_of_an_engine_elsewhere_reaches_the_engine_and_nothing_that_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the settings nor what the engine is told are printed with it."""
+    monkeypatch.setenv("READONCE_ENGINE_TOKEN", "s3cret")
+    settings = Settings.load()
+    assert settings.engine.token == "s3cret"
+    assert "s3cret" not in f"{settings!r} {settings} {settings.engine!r}"
+    monkeypatch.delenv("READONCE_ENGINE_TOKEN")
+    assert Settings.load().engine.token is None

@@ -98,12 +98,14 @@ def test_environment_keeps_what_is_inherited_less_what_would_change_the_flags() 
         "PATH": "/bin", "PYTHONHASHSEED": "1", "VLLM_CPU_KVCACHE_SPACE": "40", "VLLM_SERVER_DEV_MODE": "1",
         "VLLM_API_KEY": "x", "PYTHONPATH": "/mine",
     }  # fmt: skip
-    variables = environment(settings(), "cpu", inherited)
+    variables = environment(settings(), "cpu", inherited, "secret")
     root = Path(__file__).resolve().parents[2]
     assert variables == {
         "PATH": "/bin",
         "PYTHONPATH": f"{root}:/mine",
         "VLLM_PLUGINS": "readonce",
+        "VLLM_API_KEY": "secret",
+        "READONCE_PLUGIN_STATE": "/s/plugin",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
@@ -119,7 +121,7 @@ def test_environment_keeps_what_is_inherited_less_what_would_change_the_flags() 
 @pytest.mark.parametrize(("dev_mode", "value"), [(True, "1"), (False, None)])
 def test_dev_routes_are_open_only_when_asked_for(dev_mode: bool, value: str | None) -> None:
     """They can empty the cache."""
-    assert environment(settings(dev_mode=dev_mode), "cuda", {}).get("VLLM_SERVER_DEV_MODE") == value
+    assert environment(settings(dev_mode=dev_mode), "cuda", {}, "t").get("VLLM_SERVER_DEV_MODE") == value
 
 
 def vllm_whose_source_says(folder: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,9 +140,9 @@ def test_cascade_takes_the_flag_and_the_older_runner(tmp_path: Path, monkeypatch
     """The flag alone does nothing in vLLM's newer runner."""
     vllm_whose_source_says(tmp_path, "disable_cascade_attn: bool = True", monkeypatch)
     assert line(profile="141gb", cascade=True)[-1] == "--no-disable-cascade-attn"
-    assert environment(settings(profile="141gb", cascade=True), "cuda", {})["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+    assert environment(settings(profile="141gb", cascade=True), "cuda", {}, "t")["VLLM_USE_V2_MODEL_RUNNER"] == "0"
     assert "--no-disable-cascade-attn" not in line(profile="141gb")
-    assert "VLLM_USE_V2_MODEL_RUNNER" not in environment(settings(profile="141gb"), "cuda", {})
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in environment(settings(profile="141gb"), "cuda", {}, "t")
 
 
 def test_cascade_is_refused_where_it_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,149 @@
+"""Decides how a prefix is read ahead of its questions: in growing steps, each from where the cache ends.
+
+A step is one small request of its own. Between two steps anything else can run; within one vLLM goes on answering, but
+what arrives then waits for its end. So a step is as long as a question may wait, and no longer (`pace`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Literal
+
+from engine.base import EngineError
+from engine.belief import Belief
+from engine.bridge import Bridge
+from engine.pace import Pace
+from engine.prefixes import Registered
+
+PRIORITY = 10  # the lower, the earlier: below every question
+MAX_STALLS = 3
+
+Cause = Literal["registered", "selected", "resumed", "restarted"]
+State = Literal["waiting", "reading", "warm", "cancelled", "failed"]
+
+_numbers = itertools.count(1)
+
+
+class Reading:
+    """One prefix on its way into the cache. What was read stays there: another reading of it begins at that place.
+
+    Attributes:
+        position: Tokens that are cached as far as this reading knows.
+        target: Tokens of the prefix's whole blocks.
+    """
+
+    def __init__(self, bridge: Bridge, pace: Pace, belief: Belief, registered: Registered) -> None:
+        self._bridge = bridge
+        self._pace = pace
+        self._belief = belief
+        self._registered = registered
+        self.target = belief.whole(registered)
+        self.position = self._low = self._before = belief.cached(registered)
+        self._num_found = 0
+        self._num_stalls = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self.position >= self.target
+
+    @property
+    def progress(self) -> float:
+        """0 to 1."""
+        return self.position / self.target if self.target else 1.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that the rest takes; 0 while no step was measured yet."""
+        return self._pace.seconds(self.position, self.target)
+
+    async def step(self, *, alone: bool) -> None:
+        """Reads the next tokens. Cancelling it aborts them in the engine and leaves `position` as it was.
+
+        Raises:
+            EngineError: `does_not_stay` if what was read was lost again three times without getting further;
+                what `Bridge.read` raises.
+        """
+        # Older than one step: what the last one stored may not have been told yet.
+        cached = self._belief.cached(self._registered)
+        if cached < self._before:
+            self._fall(cached)
+            self.position = cached
+        end = min(self.position + self._size(alone), self.target)
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        found = await self._bridge.read(self._registered, end, PRIORITY, f"read-{self._registered.id}-{next(_numbers)}")
+        if found is None:
+            found = self.position
+        self._pace.observe(found, end - found, clock() - started)
+        self._num_found = end - self.position if found >= end else 0
+        before, self._before, self.position = self.position, self.position, end
+        self._belief.saw(self._registered, end)
+        if found < before:
+            self._fall(found)
+
+    def _size(self, alone: bool) -> int:
+        size = self._pace.step_tokens(self.position, alone=alone)
+        # All of the last step was there already, which nobody had told: the next one looks further ahead.
+        return max(size, min(2 * self._num_found, self._pace.largest))
+
+    def _fall(self, cached: int) -> None:
+        self._num_stalls = self._num_stalls + 1 if cached <= self._low else 0
+        self._low = cached
+        if self._num_stalls >= MAX_STALLS:
+            raise EngineError(
+                "does_not_stay",
+                f"The prefix {self._registered.id} of {self._registered.num_tokens} tokens does not stay in the cache: "
+                f"{MAX_STALLS} times all but its first {cached} tokens were gone while it was read. Use fewer "
+                "prefixes at the same time, or give the engine a larger cache.",
+            )
+
+
+class Warming:
+    """Somebody's wish that a prefix is read ahead of its questions; the same one for all who wish it at that time.
+
+    Attributes:
+        id: The prefix's.
+        cause: Why; of several wishes the first.
+    """
+
+    def __init__(self, registered: Registered, cause: Cause, progress: Callable[[], float]) -> None:
+        self.id = registered.id
+        self.cause = cause
+        self.state: State = "waiting"
+        self._progress = progress
+        self._error: Exception | None = None
+        self._ended = asyncio.Event()
+
+    @property
+    def progress(self) -> float:
+        """0 to 1."""
+        return 1.0 if self.state == "warm" else self._progress()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    async def wait(self) -> State:
+        """Waits for the end: `warm` or `cancelled`.
+
+        Raises:
+            EngineError: It failed: `does_not_stay`, or what the engine said.
+        """
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return self.state
+
+    def end(self, state: State, error: Exception | None = None) -> None:
+        """The reader's affair."""
+        if not self.has_ended:
+            self._last_progress(state)
+            self._error = error
+            self._ended.set()
+
+    def _last_progress(self, state: State) -> None:
+        reached = self._progress()
+        self._progress = lambda: reached
+        self.state = state

@@ -1,0 +1,182 @@
+"""Reading ahead in steps: it goes on where the cache ends, gives up where nothing stays, and keeps what is pinned."""
+
+from __future__ import annotations
+
+import pytest
+from desk import Desk, gather
+from simulated import BLOCK, SimulatedBridge, document
+from virtual_clock import run
+
+from engine.base import EngineError
+from engine.prefixes import Registered
+
+
+class LosingBridge(SimulatedBridge):
+    """Loses all it holds before these reads (1 is the first)."""
+
+    losing: frozenset[int] = frozenset()
+
+    async def read(self, prefix: Registered, num_tokens: int, priority: int, request_id: str) -> int | None:
+        if len(self.reads) + 1 in self.losing:
+            assert self.cache.reset()
+        return await super().read(prefix, num_tokens, priority, request_id)
+
+
+def losing_desk(losing: frozenset[int], residency: str) -> Desk:
+    desk = Desk(residency=residency)
+    desk.bridge.__class__ = LosingBridge
+    assert isinstance(desk.bridge, LosingBridge)
+    desk.bridge.losing = losing
+    return desk
+
+
+@pytest.mark.parametrize("residency", ["told", "late", "silent"])
+def test_steps_are_whole_blocks_and_each_begins_where_the_cache_ends(residency: str) -> None:
+    """3,205 tokens: 200 whole blocks are computed once, the 5 tokens behind them and the steps' own are nothing."""
+    desk = Desk(residency=residency)
+    cold = document(1, 3205)
+
+    async def scene() -> None:
+        assert await desk.door.warm(cold, "registered").wait() == "warm"
+
+    run(scene())
+    num_steps = len(desk.bridge.reads)
+    assert 8 <= num_steps <= 14
+    assert desk.bridge.computed[cold.id] == 3200 + num_steps
+    assert desk.bridge.resident_tokens(cold) == 3200
+
+
+@pytest.mark.parametrize("num_tokens", [1, BLOCK - 1])
+def test_a_prefix_of_less_than_a_block_is_warm_as_it_is(num_tokens: int) -> None:
+    """Nothing of it can be cached."""
+    desk = Desk()
+
+    async def scene() -> None:
+        warming = desk.door.warm(document(1, num_tokens), "registered")
+        assert (warming.state, warming.progress) == ("warm", 1.0)
+        assert (await desk.ask(document(1, num_tokens))).waited_for is None
+
+    run(scene())
+    assert desk.bridge.reads == []
+
+
+def test_what_is_cached_though_nobody_told_is_found_in_a_few_steps() -> None:
+    """No token is computed again; steps that find all they ask for reach further each."""
+    desk, heard = Desk(residency="silent"), document(1, 6400)
+
+    async def scene() -> None:
+        async for _ in desk.bridge._stream(heard, [*heard.token_ids.tolist(), 1], 1, 0, "somebody else"):
+            pass
+        before = desk.bridge.computed[heard.id]
+        assert await desk.door.warm(heard, "resumed").wait() == "warm"
+        assert desk.bridge.computed[heard.id] - before == len(desk.bridge.reads) <= 16
+
+    run(scene())
+
+
+@pytest.mark.parametrize("residency", ["told", "late", "silent"])
+def test_what_is_lost_once_is_read_again(residency: str) -> None:
+    """A reset of the cache in the middle: the reading goes on and ends warm."""
+    desk, cold = losing_desk(frozenset({5}), residency), document(1, 3200)
+
+    async def scene() -> None:
+        assert await desk.door.warm(cold, "registered").wait() == "warm"
+        assert (await desk.ask(cold)).cached_tokens == 3200
+
+    run(scene())
+    assert desk.bridge.computed[cold.id] > 3200 + 4 * 200
+
+
+@pytest.mark.parametrize("residency", ["told", "late", "silent"])
+def test_what_does_not_stay_is_given_up_and_a_question_reads_it_in_one_piece(residency: str) -> None:
+    """Three times all is lost: one sentence with the numbers. Who asks holds what he computes."""
+    desk, cold = losing_desk(frozenset(range(100)), residency), document(1, 6400)
+
+    async def scene() -> None:
+        with pytest.raises(EngineError, match=r"6400 tokens does not stay .* 3 times all but its first 0 tokens") as no:
+            await desk.door.warm(cold, "registered").wait()
+        assert no.value.code == "does_not_stay"
+        desk.check_all_is_quiet()
+        answer = await desk.ask(cold)
+        assert answer.waited_for == "read"
+        assert answer.cached_tokens is not None
+        assert answer.cached_tokens < 3200
+
+    run(scene())
+    assert len(desk.bridge.reads) <= 12
+    assert desk.bridge.resident_tokens(cold) == 6400
+    desk.check_all_is_quiet()
+
+
+def through_the_pool(pinned: bool) -> tuple[int, int]:
+    """Twelve documents pass through a pool that holds four; what is left of the first one, and the touches."""
+    first = document(0, 512)
+    desk = Desk(num_tokens=2048, pinned=lambda: [first] if pinned else [])
+
+    async def scene() -> None:
+        await desk.ask(first)
+        for number in range(1, 13):
+            await desk.ask(document(number, 512))
+
+    run(scene())
+    desk.check_all_is_quiet()
+    return desk.bridge.resident_tokens(first), desk.door.snapshot().touched
+
+
+def test_a_pinned_prefix_is_touched_before_the_pool_has_turned() -> None:
+    """It is never lost, at one token a touch; without the pin it is."""
+    assert through_the_pool(pinned=False) == (0, 0)
+    resident, touched = through_the_pool(pinned=True)
+    assert resident == 512
+    assert 6 <= touched <= 14
+
+
+def test_a_pinned_prefix_that_was_lost_all_the_same_is_read_again() -> None:
+    """A reset of the cache: at the next turn of the pool it comes back, in steps."""
+    first = document(0, 1024)
+    desk = Desk(num_tokens=2560, pinned=lambda: [first])
+
+    async def scene() -> None:
+        await desk.ask(first)
+        assert desk.bridge.cache.reset()
+        for number in range(1, 4):
+            await desk.ask(document(number, 512))
+        desk.door.keep_alive()
+
+    run(scene())
+    assert desk.bridge.resident_tokens(first) == 1024
+    assert desk.bridge.reads.count(first.id) > 3
+    desk.check_all_is_quiet()
+
+
+def test_what_is_pinned_keeps_its_room_and_a_question_that_needs_it_runs_alone() -> None:
+    """Half of the pool is pinned: of three documents that would fit without it, one is in use at a time."""
+    first = document(0, 1024)
+    desk = Desk(num_tokens=2048, pinned=lambda: [first])
+    hot: list[int] = []
+    desk.bridge.on_step = lambda: hot.append(sum(one.is_hot for one in desk.door._documents))
+
+    async def scene() -> None:
+        await desk.ask(first)
+        await gather(*(desk.ask(document(number, 512), number=number) for number in range(1, 4)))
+
+    run(scene())
+    assert max(hot) == 1
+    assert desk.bridge.resident_tokens(first) == 1024
+
+
+def test_a_pinned_prefix_in_use_is_hot_and_not_idle() -> None:
+    """So that what is pinned or in use can be added up, each prefix once."""
+    first, second = document(1, 512), document(2, 512)
+    desk = Desk(num_tokens=4096, pinned=lambda: [first, second])
+    seen: list[tuple[int, int]] = []
+
+    async def scene() -> None:
+        await desk.ask(first, number=0, max_tokens=2)
+
+    desk.bridge.on_step = lambda: seen.append(
+        (desk.door.snapshot().hot_tokens >= 512, desk.door.snapshot().idle_pinned_tokens)
+    )
+    run(scene())
+    assert set(seen) == {(True, 512)}
+    assert (desk.door.snapshot().hot_tokens, desk.door.snapshot().idle_pinned_tokens) == (0, 1024)
