@@ -101,10 +101,10 @@ def run(settings: Settings, plan: Plan, report: Report, take: Callable[[Measured
 
     with _our_engine(settings, report) as running:
         tokenizer = Tokenizer(running.folder or _tokenizer_folder(settings, report))
-        asyncio.run(_measure((OURS,), running, tokenizer, plan, None, report, take))
+        asyncio.run(_measure((OURS,), running, tokenizer, plan, report, take))
     if len(plan.columns) > 1:
         with _plain(settings, plan, running, report) as plain:
-            asyncio.run(_measure(plan.systems, plain, tokenizer, plan, plan.baseline_token, report, take))
+            asyncio.run(_measure(plan.systems, plain, tokenizer, plan, report, take))
 
 
 async def _measure(
@@ -112,14 +112,13 @@ async def _measure(
     running: RunningEngine,
     tokenizer: Tokenizer,
     plan: Plan,
-    token: str | None,
     report: Report,
     take: Callable[[Measured], None],
 ) -> None:
     of = about(running, plan.job.scale)
     for name in names:
         report(f"Measuring {name} at {running.url}.")
-        system = open_system(name, running, tokenizer, token)
+        system = open_system(name, running, tokenizer)
         try:
             async for result in measure(system, plan.job, Writer(tokenizer), running.max_model_len):
                 take(Measured(name, result, of))
@@ -157,7 +156,7 @@ def _plain(settings: Settings, plan: Plan, running: RunningEngine, report: Repor
     from engine.probe import probe
 
     if plan.baseline is not None:
-        yield probe(plan.baseline)
+        yield probe(plan.baseline, token=plan.baseline_token)
         return
     engine = settings.engine
     folder = running.folder or resolve(engine.model, engine.cache_dir, offline=engine.offline, report=report).folder

@@ -104,7 +104,7 @@ def row(system: str, result: Result | Failure, of: About) -> dict[str, Any]:
     return head | figures | {"about": dataclasses.asdict(of)}
 
 
-def open_system(name: str, running: RunningEngine, tokenizer: Tokenizer, token: str | None) -> System:
+def open_system(name: str, running: RunningEngine, tokenizer: Tokenizer) -> System:
     """A system by its name, `readonce` or one of `PLAIN`.
 
     Raises:
@@ -113,10 +113,10 @@ def open_system(name: str, running: RunningEngine, tokenizer: Tokenizer, token: 
     if name == OURS:
         from engine.client import Client
 
-        return open_readonce(Client(running, encode=tokenizer.encode_text, api_key=token), running.url)
+        return open_readonce(Client(running, tokenizer=tokenizer), running.url)
     for plain in PLAIN:
         if name == plain:
-            return open_plain(plain, running, tokenizer, token)
+            return open_plain(plain, running, tokenizer)
     raise EngineError("unknown_system", f"There is no system {name!r}; choose from {OURS}, {', '.join(PLAIN)}.")
 
 
@@ -133,20 +133,20 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         job = job_of(given.scenarios, given.scale, given.trace)
-        return asyncio.run(_measure_running(given, job, os.environ.get("VLLM_API_KEY")))
+        return asyncio.run(_measure_running(given, job))
     except EngineError as error:
         print(f"{error.code}: {error.message}", file=sys.stderr)
         return 1
 
 
-async def _measure_running(given: argparse.Namespace, job: Job, token: str | None) -> int:
-    running = probe(given.url)
+async def _measure_running(given: argparse.Namespace, job: Job) -> int:
+    running = probe(given.url, token=os.environ.get("VLLM_API_KEY"))
     running = dataclasses.replace(running, model=given.model or running.model)
     tokenizer = Tokenizer(given.tokenizer.parent)
     of = about(running, job.scale)
     failed = done = 0
     for name in given.systems.split(","):
-        system = open_system(name, running, tokenizer, token)
+        system = open_system(name, running, tokenizer)
         try:
             async for result in measure(system, job, Writer(tokenizer), running.max_model_len):
                 failed += isinstance(result, Failure)

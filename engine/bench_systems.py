@@ -29,9 +29,9 @@ _ROUTES: dict[PlainName, str] = {
 }
 
 
-def open_plain(name: PlainName, running: RunningEngine, encoder: Encoder, token: str | None) -> System:
+def open_plain(name: PlainName, running: RunningEngine, encoder: Encoder) -> System:
     """A plain server over one of its routes."""
-    return _Plain(name, running.model, encoder, Connections(running.url, token))
+    return _Plain(name, running.model, encoder, Connections(running.url, running.token))
 
 
 def open_readonce(client: Engine, url: str) -> System:
@@ -74,6 +74,10 @@ class _Readonce:
         return await self._connections.pool_used()
 
     async def close(self) -> None:
+        # An engine that goes on after us is not to keep what nobody will ask about.
+        with contextlib.suppress(EngineError):
+            for prefix in self._prefixes.values():
+                await self._client.free_prefix(prefix)
         await self._client.close()
         await self._connections.close()
 

@@ -60,7 +60,7 @@ async def test_chat_is_asked_in_words_and_counts_no_event_without_one(double: Do
     """The document and the question are one message; the event that only names the speaker is not the first token."""
     opening = delta(role="assistant", content="")
     double.chunks = [opening, 0.3, delta(content="a"), delta(content=""), usage(90, 2, 64)]
-    system = open_plain("chat", running(double), Encoder(), None)
+    system = open_plain("chat", running(double), Encoder())
     timing = await system.ask(DOCUMENT, QUESTION, 2)
     assert double.bodies == [
         {
@@ -82,7 +82,7 @@ async def test_chat_is_asked_in_words_and_counts_no_event_without_one(double: Do
 async def test_ids_travel_as_numbers(double: Double) -> None:
     """Document and question are one prompt; an event without text is a token too."""
     double.chunks = [words(""), words("ab"), usage(5, 3, 0)]
-    system = open_plain("ids", running(double), Encoder(), None)
+    system = open_plain("ids", running(double), Encoder())
     seen: list[int | None] = []
     timing = await system.ask(DOCUMENT, QUESTION, 3, seen.append)
     assert double.bodies[0]["prompt"] == [11, 12, 13, 14, 15]
@@ -94,7 +94,7 @@ async def test_ids_travel_as_numbers(double: Double) -> None:
 async def test_tokens_come_back_as_numbers(double: Double) -> None:
     """Nothing is turned into text; an event says how many tokens it brought. Cached tokens were not reported."""
     double.chunks = [{"choices": [{"index": 0, "token_ids": [7, 8]}]}, {"choices": [], "usage": {"prompt_tokens": 5}}]
-    system = open_plain("tokens", running(double), Encoder(), None)
+    system = open_plain("tokens", running(double), Encoder())
     seen: list[int | None] = []
     timing = await system.ask(DOCUMENT, QUESTION, 2, seen.append)
     body = double.bodies[0]
@@ -130,7 +130,7 @@ async def test_readonce_is_asked_through_its_client(double: Double) -> None:
 async def test_a_refusal_is_one_sentence_with_the_servers_words(double: Double, status: int, code: str) -> None:
     """A route that the server does not have is told apart: it can be left out."""
     double.refuse = lambda body: (status, "no such thing")
-    system = open_plain("tokens", running(double), Encoder(), None)
+    system = open_plain("tokens", running(double), Encoder())
     with pytest.raises(EngineError, match="no such thing") as caught:
         await system.ask(DOCUMENT, QUESTION, 2)
     assert caught.value.code == code
@@ -139,14 +139,14 @@ async def test_a_refusal_is_one_sentence_with_the_servers_words(double: Double, 
 
 async def test_a_stream_that_fails_or_says_nothing_is_an_error(double: Double) -> None:
     """An error event, no event, and nobody at the address."""
-    system = open_plain("ids", running(double), Encoder(), None)
+    system = open_plain("ids", running(double), Encoder())
     for chunks in ([words("a"), {"error": {"message": "gone wrong"}}], [usage(5, 0, 0)]):
         double.chunks = list(chunks)
         with pytest.raises(EngineError, match=r"gone wrong|before a word") as caught:
             await system.ask(DOCUMENT, QUESTION, 2)
         assert caught.value.code == "engine_failed"
     await system.close()
-    nobody = open_plain("ids", replace(running(double), url="http://127.0.0.1:1"), Encoder(), None)
+    nobody = open_plain("ids", replace(running(double), url="http://127.0.0.1:1"), Encoder())
     with pytest.raises(EngineError) as caught:
         await nobody.ask(DOCUMENT, QUESTION, 2)
     assert caught.value.code == "engine_unreachable"
@@ -156,7 +156,7 @@ async def test_a_stream_that_fails_or_says_nothing_is_an_error(double: Double) -
 def test_unknown_names_are_refused_with_those_that_there_are(double: Double) -> None:
     """Systems and scenarios alike."""
     with pytest.raises(EngineError, match="chat, ids, tokens"):
-        open_system("telepathy", running(double), Encoder(), None)  # type: ignore[arg-type]
+        open_system("telepathy", running(double), Encoder())  # type: ignore[arg-type]
     with pytest.raises(EngineError, match="warm, burst, gap, trace, batch"):
         job_of(["warm", "luke"], "cpu", None)
 
