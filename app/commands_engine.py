@@ -22,29 +22,35 @@ if TYPE_CHECKING:
 WATCH_S = 1.0
 _OTHER_LINES = 14
 
+ProfileName = Annotated[
+    str | None, typer.Option("--profile", help="cpu, 12gb, 24gb, 48gb, 80gb, 141gb, or auto: reads the card.")
+]
+
 
 def serve(
     host: Annotated[str | None, typer.Option("--host", help="Where the page listens.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="The page's port.")] = None,
     engine: Annotated[str | None, typer.Option("--engine", metavar="URL", help="An engine elsewhere.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
+    profile: ProfileName = None,
 ) -> None:
     """Serve the page; the engine starts with it and ends with it."""
     from app.web import serve as serve_page
 
-    settings = Settings.load(host=host, port=port, engine_url=engine, model=model)
+    settings = Settings.load(host=host, port=port, engine_url=engine, model=model, profile=profile)
     serve_page(settings, settings.host, settings.port)
 
 
 def engine(
     model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="Where it listens.")] = None,
+    profile: ProfileName = None,
     stop: Annotated[bool, typer.Option("--stop", help="End the engine that runs, whoever uses it.")] = False,
 ) -> None:
     """Run the engine alone until Ctrl-C; or end the one that runs."""
     from app.power import Power
 
-    power = Power(Settings.load(model=model, engine_port=port))
+    power = Power(Settings.load(model=model, engine_port=port, profile=profile))
     if stop:
         terminal.say("The engine has ended." if power.stop() else "No engine runs.")
         return

@@ -21,6 +21,7 @@ class Question:
     """Somebody who asks, from arrival to leaving.
 
     Attributes:
+        request_id: Its name in the engine; here for whoever looks at a door that is stuck.
         num_tokens: Room for its tail and its answer.
         go: Set while it waits: done as soon as it may go.
         cause: What it waits for now.

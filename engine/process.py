@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.failure import explain, port_taken
+from engine.fit import refuse_what_does_not_fit
+from engine.profiles import choose
 from engine.record import Record, log_path, read_log, remove_record, write_record
 from engine.server import HOST, EngineSettings, command_line, environment, resolve_device
 from engine.wire import Line, socket_path
@@ -26,14 +28,15 @@ _children: list[subprocess.Popen[bytes]] = []
 def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[str]) -> tuple[Line, Record]:
     """Starts the engine's process and takes the first lease; the caller holds the lock."""
     device = resolve_device(settings.device)
+    refuse_what_does_not_fit(settings, choose(settings.profile, device), folder)
     port = choose_port(settings.port)
+    flags = command_line(settings, folder, port, name=name, device=device)
     log_file = log_path(settings.state_dir)
     if log_file.exists():
         log_file.replace(log_file.with_suffix(".log.1"))
     remove_record(settings.state_dir)
     socket_path(settings.state_dir).unlink(missing_ok=True)
     token = secrets.token_urlsafe(32)
-    flags = command_line(settings, folder, port, name=name, device=device)
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [*program, os.path.abspath(settings.state_dir), "--", *flags],

@@ -14,6 +14,7 @@ from simulated import BLOCK, TOKEN_S, document
 from virtual_clock import run
 
 from engine.base import EngineError
+from engine.pace import ALONE_FACTOR
 from engine.room import SHARE
 from engine.turns import PATIENCE
 
@@ -103,9 +104,8 @@ def test_a_warm_question_during_a_read_waits_for_one_step_at_most() -> None:
     answers = run(scene())
     own_s = 8 * TOKEN_S
     assert {answer.waited_for for answer in answers} == {None}
-    # Only the first meets a step that was begun while nothing else ran, which may be 2.5 times as long.
-    assert answers[0].first_token_after_s <= 2.5 * STEP_S + own_s
-    assert max(answer.first_token_after_s for answer in answers[1:]) <= 2.5 * STEP_S + own_s
+    # What was begun while nothing else ran may be longer.
+    assert max(answer.first_token_after_s for answer in answers) <= ALONE_FACTOR * STEP_S + own_s
     assert desk.bridge.computed[cold.id] <= 1.01 * 4800 + 400
     desk.check_all_is_quiet()
 

@@ -353,7 +353,7 @@ def test_server_that_ends_at_once_leaves_no_traceback_of_its_keeper(
             "ValueError: To serve at least one request with the model's max seq len (8192), (0.18 GiB KV cache is "
             "needed, which is larger than the available KV cache memory (0.01 GiB). Based on the available memory, "
             "the estimated maximum model length is 448. Try",
-            "out_of_memory",
+            "does_not_fit",
             r"8192 tokens needs 0.18 GiB .* only 0.01 GiB .* \(at most 448 fit\)",
         ),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried", "out_of_memory", "not enough memory for the model"),

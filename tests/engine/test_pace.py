@@ -82,11 +82,12 @@ def test_steps_shrink_as_the_document_grows() -> None:
     assert all(before > after for before, after in pairwise(quarters))
 
 
-def test_alone_a_step_may_be_two_and_a_half_times_as_long() -> None:
-    """With nobody to keep waiting, fewer steps cost less."""
-    pace = Pace(step_s=0.1, block_size=16, max_tokens=8192)
-    read(pace, 8192, 1e-4, 0.0)
-    assert [pace.step_tokens(8192), pace.step_tokens(8192, alone=True)] == [992, 1984]
+def test_alone_a_step_may_be_longer() -> None:
+    """With nobody to keep waiting, fewer steps cost less: half as long again, or what is asked for."""
+    for asked, expected in ((None, 1488), (0.2, 1984)):
+        pace = Pace(step_s=0.1, block_size=16, max_tokens=8192, alone_step_s=asked)
+        read(pace, 8192, 1e-4, 0.0)
+        assert [pace.step_tokens(8192), pace.step_tokens(8192, alone=True)] == [992, expected]
 
 
 def test_one_step_that_stood_behind_something_else_changes_little() -> None:

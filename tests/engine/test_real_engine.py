@@ -278,9 +278,17 @@ def test_interrupted_start_leaves_no_process(model_folder: Path, tmp_path: Path,
     assert eventually(lambda: not pids_of_group(group), 10)
 
 
-def test_cache_too_small_for_the_context_is_one_sentence(model_folder: Path, tmp_path: Path) -> None:
-    """What vLLM says after it has loaded the weights, with the numbers and what to do."""
+def test_cache_too_small_for_the_context_is_one_sentence(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the start; and what vLLM says after it has loaded the weights, where nobody has reckoned."""
+    settings = settings_for(model_folder, tmp_path, num_gpu_blocks_override=8)
+    with pytest.raises(EngineError, match=r"2,304 tokens needs .* at most 224 tokens fit") as caught:
+        connect(settings)
+    assert caught.value.code == "does_not_fit"
+    assert not (tmp_path / "engine.log").exists()
+    monkeypatch.setattr("engine.process.refuse_what_does_not_fit", lambda *given: None)
     with pytest.raises(EngineError, match=r"2304 tokens needs .* GiB .* shorter context \(max_model_len\)") as caught:
-        connect(settings_for(model_folder, tmp_path, num_gpu_blocks_override=8))
-    assert caught.value.code == "out_of_memory"
-    assert find(settings_for(model_folder, tmp_path)) is None
+        connect(settings)
+    assert caught.value.code == "does_not_fit"
+    assert find(settings) is None

@@ -41,7 +41,7 @@ def test_steps_are_whole_blocks_and_each_begins_where_the_cache_ends(residency: 
 
     run(scene())
     num_steps = len(desk.bridge.reads)
-    assert 8 <= num_steps <= 14
+    assert 16 <= num_steps <= 20
     assert desk.bridge.computed[cold.id] == 3200 + num_steps
     assert desk.bridge.resident_tokens(cold) == 3200
 
@@ -84,7 +84,7 @@ def test_what_is_lost_once_is_read_again(residency: str) -> None:
         assert (await desk.ask(cold)).cached_tokens == 3200
 
     run(scene())
-    assert desk.bridge.computed[cold.id] > 3200 + 4 * 200
+    assert desk.bridge.computed[cold.id] > 3200 + 4 * 160
 
 
 @pytest.mark.parametrize("residency", ["told", "late", "silent"])
