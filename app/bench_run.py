@@ -167,7 +167,7 @@ def _plain(settings: Settings, plan: Plan, running: RunningEngine, report: Repor
         device=engine.device,
         max_model_len=running.max_model_len,
         kv_cache_gib=engine.kv_cache_gib,
-        gpu_memory_utilization=engine.gpu_memory_utilization,
+        gpu_memory_utilization=engine.gpu_memory_utilization or settings.engine_profile.gpu_memory_utilization,
         start_timeout_s=engine.start_timeout_s,
         extra_args=engine.extra_args,
     )

@@ -80,8 +80,8 @@ class Prompt:
     __hash__ = None  # type: ignore[assignment]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
-        array = np.concatenate([self.array, np.asarray(self.more, dtype=np.int32)])
-        return array if dtype is None else array.astype(dtype, copy=False)
+        array: npt.NDArray[Any] = np.concatenate([self.array, np.asarray(self.more, dtype=np.int32)])
+        return array.astype(dtype or np.int32, copy=False)
 
     def append(self, token_id: int) -> None:
         self.more.append(token_id)

@@ -28,10 +28,12 @@ class Profile:
         section_tokens: What is read at once: it leaves `max_model_len` room for an answer, is at most half of the
             pool on the smallest card and a quarter on others, and is read in a few seconds.
         gpu_memory_utilization: Share of the card; the CPU has `kv_cache_gib` instead.
-        max_num_batched_tokens, max_num_seqs: vLLM's own for a card of that size, but no more sequences than are
-            ever asked at once: their logits come off the pool.
+        max_num_batched_tokens: What one step computes at most: it bounds how long a question waits for another.
+        max_num_seqs: No more sequences than are ever asked at once: their logits come off the pool.
         step_ms: How long a step of cold reading may keep running answers waiting.
         cascade: Whether a batch on one document reads it once (vLLM before 0.32, its older runner).
+        shared_attention: Whether questions on a document read its keys and values together (`shared_attention`), all
+            steps from captured graphs; needs FlashAttention 3, and with it steps of at most 512 tokens pay.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Profile:
     kv_cache_gib: float | None = None
     kv_cache_dtype: KvCacheDtype = "auto"
     cascade: bool = False
+    shared_attention: bool = False
 
 
 PROFILES: dict[str, Profile] = {
@@ -58,7 +61,7 @@ PROFILES: dict[str, Profile] = {
         Profile("24gb", "cuda", 23.6, 128, 32_768, 16_000, 2_048, 128, 60),
         Profile("48gb", "cuda", 44.4, 128, 65_536, 32_000, 4_096, 256, 60),
         Profile("80gb", "cuda", 79.2, 128, 131_072, 48_000, 8_192, 256, 60),
-        Profile("141gb", "cuda", 139.8, 128, 262_144, 64_000, 8_192, 256, 60),
+        Profile("141gb", "cuda", 139.8, 64, 262_144, 64_000, 512, 256, 60, shared_attention=True),
     )
 }
 # A card of a little less than its class (an L4 beside a 4090) still gets the settings of its class.

@@ -116,7 +116,7 @@ class SharedPrefixBuilder(FlashAttentionMetadataBuilder):  # type: ignore[misc]
 class SharedPrefixImpl(FlashAttentionImpl):  # type: ignore[misc]
     def forward(
         self,
-        layer: torch.nn.Module,
+        layer: Any,
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
@@ -132,8 +132,9 @@ class SharedPrefixImpl(FlashAttentionImpl):  # type: ignore[misc]
             return super().forward(  # type: ignore[no-any-return]
                 layer, query, key, value, kv_cache, attn_metadata, output, output_scale, output_block_scale
             )
-        groups, num_tokens = plan.for_layer(layer.layer_name).groups, attn_metadata.num_actual_tokens
-        keys, values = kv_cache.transpose(1, 2).split(self.head_size, dim=-1)
+        groups, num_tokens = plan.for_layer(str(layer.layer_name)).groups, attn_metadata.num_actual_tokens
+        both = kv_cache.transpose(1, 2)
+        keys, values = both[..., : self.head_size], both[..., self.head_size :]
         query, out = query[:num_tokens], output[:num_tokens]
         quantised = self.kv_cache_dtype.startswith("fp8")
         if quantised:

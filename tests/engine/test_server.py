@@ -42,7 +42,6 @@ def test_flags_on_a_cpu() -> None:
         ("24gb", "32768", "2048", "128"),
         ("48gb", "65536", "4096", "256"),
         ("80gb", "131072", "8192", "256"),
-        ("141gb", "262144", "8192", "256"),
     ],
 )
 def test_flags_of_each_profile_on_a_gpu(profile: str, context: str, batched: str, seqs: str) -> None:
@@ -54,6 +53,19 @@ def test_flags_of_each_profile_on_a_gpu(profile: str, context: str, batched: str
         "--max-num-batched-tokens", batched, "--max-num-seqs", seqs,
         "--enable-prompt-tokens-details", "--enable-force-include-usage", "--disable-uvicorn-access-log",
     ]  # fmt: skip
+
+
+def test_the_largest_profile_reads_a_shared_document_once() -> None:
+    """Our attention, every step from a captured graph, and steps that fit the largest graph."""
+    flags = line(profile="141gb")
+    assert flags[flags.index("--attention-backend") + 1] == "CUSTOM"
+    compilation = json.loads(flags[flags.index("--compilation-config") + 1])
+    assert compilation["cudagraph_mode"] == "FULL"
+    assert max(compilation["cudagraph_capture_sizes"]) == int(flags[flags.index("--max-num-batched-tokens") + 1]) == 512
+    assert flags[flags.index("--block-size") + 1] == "64"
+    assert "--attention-backend" not in line(profile="141gb", shared_attention=False)
+    assert "CUSTOM" in line(profile="80gb", shared_attention=True)
+    assert "CUSTOM" not in line("cpu", shared_attention=True)
 
 
 def test_profile_is_lowered_to_what_the_model_reads_and_the_pool_holds(tmp_path: Path) -> None:
@@ -139,10 +151,10 @@ def vllm_whose_source_says(folder: Path, words: str, monkeypatch: pytest.MonkeyP
 def test_cascade_takes_the_flag_and_the_older_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The flag alone does nothing in vLLM's newer runner."""
     vllm_whose_source_says(tmp_path, "disable_cascade_attn: bool = True", monkeypatch)
-    assert line(profile="141gb", cascade=True)[-1] == "--no-disable-cascade-attn"
-    assert environment(settings(profile="141gb", cascade=True), "cuda", {}, "t")["VLLM_USE_V2_MODEL_RUNNER"] == "0"
-    assert "--no-disable-cascade-attn" not in line(profile="141gb")
-    assert "VLLM_USE_V2_MODEL_RUNNER" not in environment(settings(profile="141gb"), "cuda", {}, "t")
+    assert line(profile="80gb", cascade=True)[-1] == "--no-disable-cascade-attn"
+    assert environment(settings(profile="80gb", cascade=True), "cuda", {}, "t")["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+    assert "--no-disable-cascade-attn" not in line(profile="80gb")
+    assert "VLLM_USE_V2_MODEL_RUNNER" not in environment(settings(profile="80gb"), "cuda", {}, "t")
 
 
 def test_cascade_is_refused_where_it_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
