@@ -48,7 +48,8 @@ def add(paths: Paths, kb: Kb = "default", jsonl: Jsonl = False) -> None:
             terminal.print_json(row) if jsonl else _print_added(row)
             if row["status"] == "error":
                 terminal.complain(_about(file, row["error"]["code"], row["error"]["message"]))
-    asyncio.run(assistant.ahead.read(taken, kb))
+    if taken:
+        asyncio.run(assistant.ahead.read(taken, kb))
     assistant.corpus.close()
     finish(failed, len(files))
 

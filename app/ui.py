@@ -53,6 +53,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
             "state": host.state,
             "sentence": host.sentence(page_words.language_of_browser(accept)),
         },
+        picked=lambda name: page_documents.picked_soon(host, name),
         most_mib=host.settings.max_file_mib,
     )
 
