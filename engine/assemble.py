@@ -19,6 +19,10 @@ from engine.salts import Salts
 from engine.traces import of_server
 from engine.view import Features
 
+# One step of ours may be several of the engine's: what bounds it is its time, and each answer that it waits for costs a
+# few milliseconds in which nothing is read.
+_MOST_ENGINE_STEPS = 8
+
 
 async def open_parts(engine_client: Any) -> Parts:
     """Everything that the routes need, following the cache already.
@@ -54,7 +58,7 @@ async def open_parts(engine_client: Any) -> Parts:
         pace=Pace(
             step_s=knobs.step_ms_on(bridge.device) / 1000,
             block_size=bridge.block_size,
-            max_tokens=config.scheduler_config.max_num_batched_tokens,
+            max_tokens=_MOST_ENGINE_STEPS * config.scheduler_config.max_num_batched_tokens,
         ),
         pinned=lambda: pinned,
         stored_blocks=lambda: residency.stored_blocks,
