@@ -23,7 +23,6 @@ class Knobs:
     Attributes:
         state: Folder of the salts' key and of the registered prefixes; several servers may share it.
         core: A prefix's ids and block hashes are kept in the engine core, so that only the tail travels.
-        attention: A prefix that a batch shares is read once for the whole batch (CUDA only).
         events: vLLM's KV events are turned on where its flags do not say otherwise.
         pin_share: The share of the pool that pinned prefixes may take, 0 to 1.
         step_ms: How long one step of a cold read may take; None follows the device.
@@ -31,7 +30,6 @@ class Knobs:
 
     state: Path
     core: bool = True
-    attention: bool = False
     events: bool = True
     pin_share: float = 0.5
     step_ms: float | None = None
@@ -56,8 +54,6 @@ def read_knobs(variables: Mapping[str, str]) -> Knobs:
                 knobs = replace(knobs, state=Path(value).expanduser())
             case "CORE":
                 knobs = replace(knobs, core=_switch(variable, value))
-            case "ATTENTION":
-                knobs = replace(knobs, attention=_switch(variable, value))
             case "EVENTS":
                 knobs = replace(knobs, events=_switch(variable, value))
             case "PIN_SHARE":
@@ -65,7 +61,7 @@ def read_knobs(variables: Mapping[str, str]) -> Knobs:
             case "STEP_MS":
                 knobs = replace(knobs, step_ms=_number(variable, value, "milliseconds, 1 or more", least=1.0))
             case _:
-                known = ", ".join(PREFIX + name for name in ("ATTENTION", "CORE", "EVENTS", "PIN_SHARE", "STATE"))
+                known = ", ".join(PREFIX + name for name in ("CORE", "EVENTS", "PIN_SHARE", "STATE"))
                 raise EngineError(
                     "unknown_setting", f"The variable {variable} is not a setting; known are {known}, {PREFIX}STEP_MS."
                 )

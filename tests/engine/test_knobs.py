@@ -14,7 +14,7 @@ def test_nothing_set_gives_the_defaults() -> None:
     """Other programs' variables and empty ones do not count; a step follows the device."""
     knobs = read_knobs({"PATH": "/bin", "READONCE_HOME": "/h", "READONCE_PLUGIN_CORE": ""})
     state = Path("~/.local/share/readonce/plugin").expanduser()
-    assert knobs == Knobs(state, core=True, attention=False, events=True, pin_share=0.5, step_ms=None)
+    assert knobs == Knobs(state, core=True, events=True, pin_share=0.5, step_ms=None)
     assert (knobs.step_ms_on("cuda"), knobs.step_ms_on("cpu")) == (60.0, 500.0)
 
 
@@ -24,13 +24,12 @@ def test_each_variable_sets_its_knob() -> None:
         {
             "READONCE_PLUGIN_STATE": "~/p",
             "READONCE_PLUGIN_CORE": "0",
-            "READONCE_PLUGIN_ATTENTION": "1",
             "READONCE_PLUGIN_EVENTS": "0",
             "READONCE_PLUGIN_PIN_SHARE": "0.25",
             "READONCE_PLUGIN_STEP_MS": "20",
         }
     )
-    assert knobs == Knobs(Path("~/p").expanduser(), False, True, False, 0.25, 20.0)
+    assert knobs == Knobs(Path("~/p").expanduser(), False, False, 0.25, 20.0)
     assert knobs.step_ms_on("cpu") == 20.0
 
 
