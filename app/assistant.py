@@ -4,6 +4,7 @@
     ask   app/plan (ingest/corpus) -> app/reader (engine/prompt) -> engine -> app/cite -> Answer
 
 Adding, listing and searching never start an engine; `ask` and `warm` do, once. Nothing heavy runs on the event loop.
+What the engine is told in passing (read this ahead, that has gone) stands in app/ahead.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from app.ahead import Ahead, first_section
 from app.answer import Answer, Event, Words
 from app.cite import cite
 from app.conversation import Conversation, Turn
@@ -22,17 +24,19 @@ from app.question import checked
 from app.reader import Read, Reader
 from app.settings import Settings
 from app.words import language_of, not_in_reading, nothing_relevant, unsupported
-from engine.base import Delta, Engine, Finish, Prompt, Receipt, Sampling
-from engine.salts import Salts
+from engine.base import Delta, Engine, Finish, Handle, Prompt, Sampling
 
 if TYPE_CHECKING:
     from app.power import EngineStatus, Power
+    from engine.view import CacheView
     from ingest.add import Added
     from ingest.corpus import Corpus
     from ingest.search import Hit
     from ingest.store import StoredDocument
 
 DEFAULT_KB = "default"
+# No knowledge base can bear such a name.
+FIRST_REQUEST = "/first request"
 
 Report = Callable[[str], None]
 """Takes one sentence about what is going on ("Loading the model ...")."""
@@ -51,6 +55,7 @@ class Assistant:
         self.power = power
         self._reader: Reader | None = None
         self._starting = asyncio.Lock()
+        self.ahead = Ahead(settings, corpus, power, lambda: self._reader)
 
     @classmethod
     def open(cls, settings: Settings) -> Assistant:
@@ -71,14 +76,20 @@ class Assistant:
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Added:
         """Takes one file in: read, split, embedded, stored and searchable when this returns."""
-        return self.corpus.add(path, kb=kb, name=name, progress=progress)
+        added = self.corpus.add(path, kb=kb, name=name, progress=progress)
+        if added.status == "replaced":
+            self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name)
+        return added
 
     def documents(self, kb: str = DEFAULT_KB) -> list[StoredDocument]:
         return list(self.corpus.documents(kb))
 
     def remove(self, doc_id: str, kb: str = DEFAULT_KB) -> None:
-        """After this returns nothing finds the document."""
+        """After this returns nothing finds the document; an engine that runs has let go of it."""
+        names = [document.name for document in self.corpus.documents(kb) if document.id == doc_id]
         self.corpus.remove(doc_id, kb)
+        for name in names:
+            self.ahead.gone(kb, name)
 
     def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
         return list(self.corpus.search(checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
@@ -106,13 +117,16 @@ class Assistant:
         conversation: Conversation | None = None,
         report: Report | None = None,
         apart: str = "",
+        session: str | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Yields `Reading`, `Words`..., and last an `Answer` (an `Answer` alone where nothing relevant was found).
 
         Closing the iterator (`aclose`) aborts in the engine; the conversation then keeps the stopped answer's raw ids.
 
         Args:
-            apart: A name for a cache of its own, so that a measurement's first question is cold whatever went before.
+            apart: A name for a cache of its own, so that a measurement's first question is cold whatever went before;
+                it ends with the assistant.
+            session: The chat's name, which holds what was read until `ahead.release`.
 
         Raises:
             Problem, EngineError, IngestError: One sentence each.
@@ -124,8 +138,9 @@ class Assistant:
             yield Answer(said, True, (), None, None)
             return
         reader = await self._ready(report)
-        read = await asyncio.to_thread(reader.read, planned, kb, apart)
-        prompt, history = await asyncio.to_thread(reader.ask, read, question, conversation)
+        read, prompt, history = await asyncio.to_thread(_laid_out, reader, planned, question, kb, apart, conversation)
+        if apart:
+            self.ahead.let_go_at_end(read.prefix)
         yield read.reading
         text, ids, finish = "", list[int](), None
         try:
@@ -144,38 +159,55 @@ class Assistant:
                 closed = reader.layout.history_after(prompt, output)[len(history) :]
                 conversation.add(Turn(question, closed, read.doc_id, read.section_numbers))
         assert finish is not None  # the protocol: Finish comes last, exactly once
+        if session is not None:
+            self.ahead.bind_soon(session, read.prefix)
         yield await asyncio.to_thread(_answer, question, text, read, finish)
 
     async def warm(
         self, doc_id: str, question: str | None = None, kb: str = DEFAULT_KB, report: Report | None = None
-    ) -> Receipt | None:
-        """Reads the document's first section, or what `question` needs, ahead of its first question.
+    ) -> Handle | None:
+        """Reads the document's first section, or what `question` needs, ahead of its first question; starts the engine.
 
         Returns None where the document has no text.
         """
         if question is not None:
             planned = await asyncio.to_thread(self._plan, question, kb, doc_id, None)
         else:
-            planned = await asyncio.to_thread(self._first_section, doc_id, kb)
+            planned = await asyncio.to_thread(first_section, self.corpus, doc_id, kb)
         if not planned.sections:
             return None
         reader = await self._ready(report)
         read = await asyncio.to_thread(reader.read, planned, kb)
-        return await reader.engine.warm(read.prefix)
+        return await reader.engine.cache_prefix(read.prefix)
 
     async def warm_engine(self) -> None:
         """Has the engine answer a small request, so that its own first steps are behind it. Caches nothing of use."""
         reader = await self._ready()
-        prefix = reader.layout.prefix((), Salts(self.settings.home).salt_of("\0first"), "first request")
+        prefix = reader.layout.prefix((), FIRST_REQUEST)
         await reader.engine.warm(prefix)  # its first long step
         await reader.engine.warm(prefix)  # its first short one, as after a cached prefix
+        await reader.engine.free_prefix(prefix)
+
+    @property
+    def features_off(self) -> str:
+        """What the engine in use can't do beside answering, as one sentence; empty where nothing is missing."""
+        return self._reader.engine.features.off if self._reader is not None else ""
 
     def engine_status(self) -> EngineStatus:
         """What runs; starts nothing. Blocking."""
         return self.power.status()
 
+    def cache(self) -> CacheView | None:
+        """What the engine holds, in its own words; None where none is ready, or it does not tell. Blocking.
+
+        Raises:
+            EngineError: `engine_unreachable`, `engine_failed`.
+        """
+        return self.power.cache()
+
     async def close(self, linger: bool = True) -> None:
         """Lets the engine go: it stays for `keep_alive_s` if `linger`, else one started here stops at once."""
+        await self.ahead.close()
         if self._reader is not None:
             await asyncio.to_thread(self._reader.close)
             self._reader = None
@@ -193,13 +225,15 @@ class Assistant:
         max_sections = self.settings.max_sections
         return plan(self.corpus, question, kb=kb, doc_id=doc_id, conversation=conversation, max_sections=max_sections)
 
-    def _first_section(self, doc_id: str, kb: str) -> Plan:
-        document = self.corpus.resolve_document(doc_id, kb)
-        sections = tuple(self.corpus.sections(document.id))
-        return Plan(document, sections[:1], len(sections) == 1, 1)
-
     def _sampling(self) -> Sampling:
         return Sampling(max_tokens=self.settings.answer_tokens)
+
+
+def _laid_out(
+    reader: Reader, planned: Plan, question: str, kb: str, apart: str, conversation: Conversation | None
+) -> tuple[Read, Prompt, tuple[int, ...]]:
+    read = reader.read(planned, kb, apart)
+    return read, *reader.ask(read, question, conversation)
 
 
 def _stream(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
@@ -215,7 +249,7 @@ def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
     abstention = not_in_reading(read.reading, read.num_searched, language)
     if is_refusal(text) or not text.strip():
         return Answer(abstention, True, (), finish.receipt, read.reading, finish.token_ids)
-    cited = cite(text, question, read.sources)
+    cited = cite(text, question, read.sources())
     if not cited.citations:
         # Of 21 such answers of a 0.5B model one was right: see the figures in `app.cite`.
         said = unsupported(cited.text, abstention, language)

@@ -12,9 +12,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from app import commands_bench as benchmark
 from app import commands_documents as documents
 from app import commands_engine as engine
 from app import commands_files as files
+from app import commands_fit as sizes
 from app import commands_questions as questions
 from app import terminal
 from app.problem import tell
@@ -44,6 +46,8 @@ app.add_typer(questions.evaluate, name="eval", rich_help_panel="Questions")
 app.command(rich_help_panel="Engine")(engine.serve)
 app.command(rich_help_panel="Engine")(engine.status)
 app.command(rich_help_panel="Engine")(engine.engine)
+app.command(rich_help_panel="Engine")(sizes.fit)
+app.command(rich_help_panel="Engine")(benchmark.bench)
 
 
 def _version(wanted: bool) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
     from app.assistant import Assistant
     from app.power import EngineStatus
 
-WATCH_S = 2.0
+WATCH_S = 1.0
+_OTHER_LINES = 14
+
+ProfileName = Annotated[
+    str | None, typer.Option("--profile", help="cpu, 12gb, 24gb, 48gb, 80gb, 141gb, or auto: reads the card.")
+]
 
 
 def serve(
@@ -26,23 +32,25 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="The page's port.")] = None,
     engine: Annotated[str | None, typer.Option("--engine", metavar="URL", help="An engine elsewhere.")] = None,
     model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
+    profile: ProfileName = None,
 ) -> None:
     """Serve the page; the engine starts with it and ends with it."""
     from app.web import serve as serve_page
 
-    settings = Settings.load(host=host, port=port, engine_url=engine, model=model)
+    settings = Settings.load(host=host, port=port, engine_url=engine, model=model, profile=profile)
     serve_page(settings, settings.host, settings.port)
 
 
 def engine(
     model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="Where it listens.")] = None,
+    profile: ProfileName = None,
     stop: Annotated[bool, typer.Option("--stop", help="End the engine that runs, whoever uses it.")] = False,
 ) -> None:
     """Run the engine alone until Ctrl-C; or end the one that runs."""
     from app.power import Power
 
-    power = Power(Settings.load(model=model, engine_port=port))
+    power = Power(Settings.load(model=model, engine_port=port, profile=profile))
     if stop:
         terminal.say("The engine has ended." if power.stop() else "No engine runs.")
         return
@@ -69,25 +77,56 @@ async def _run(power: Any) -> None:
 def status(
     kb: Kb = "default",
     as_json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every two seconds until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second until Ctrl-C.")] = False,
+    dashboards: Annotated[
+        Path | None,
+        typer.Option("--dashboards", metavar="DIR", help="Write a Grafana dashboard and Prometheus alert rules there."),
+    ] = None,
 ) -> None:
-    """Show the engine and what of each document it has read. Starts nothing."""
+    """Show the engine and what of each document it holds. Starts nothing."""
     from app.commands_documents import opened
+    from app.status import look, write_dashboards
 
+    if dashboards is not None:
+        for path in write_dashboards(dashboards):
+            terminal.out().print(terminal.safe(str(path)))
+        return
     assistant = opened()
     if as_json:
-        terminal.print_json(_row(assistant, kb))
+        row = _row(assistant, kb)
+        seen = look(assistant, row["engine"]["url"] is not None)
+        cache = None if seen.view is None else seen.view.to_json()
+        terminal.print_json(row | {"cache": cache, "missed": seen.missed})
         return
     if not watch:
-        terminal.out().print(_page(_row(assistant, kb), assistant.settings.engine_url))
+        terminal.out().print(_shown(assistant, kb))
         return
+    if not terminal.out().is_interactive:  # a pipe, or a terminal that can't move its cursor: one page after another
+        while True:
+            terminal.out().print(_shown(assistant, kb))
+            time.sleep(WATCH_S)
     from rich.live import Live
 
-    url = assistant.settings.engine_url
-    with Live(_page(_row(assistant, kb), url), console=terminal.out(), auto_refresh=False) as live:
+    with Live(_shown(assistant, kb, watched=True), console=terminal.out(), auto_refresh=False) as live:
         while True:
             time.sleep(WATCH_S)
-            live.update(_page(_row(assistant, kb), url), refresh=True)
+            live.update(_shown(assistant, kb, watched=True), refresh=True)
+
+
+def _shown(assistant: Assistant, kb: str, watched: bool = False) -> Any:
+    from rich.console import Group
+
+    from app.status import look, page
+
+    row = _row(assistant, kb)
+    url = assistant.settings.engine_url
+    seen = look(assistant, row["engine"]["url"] is not None)
+    if seen.view is None:
+        return Group(*([terminal.safe(seen.notice)] if seen.notice else []), _page(row, url))
+    words = terminal.safe(_engine_words(row["engine"], url, with_cache=False))
+    # As many rows as leave the terminal's height room for the lines around them.
+    rows = max(1, terminal.out().height - _OTHER_LINES) if watched else None
+    return Group(words, page(assistant, kb, seen.view, rows))
 
 
 def _row(assistant: Assistant, kb: str) -> dict[str, Any]:
@@ -159,7 +198,7 @@ def _page(row: dict[str, Any], url: str | None) -> Any:
     return Group(terminal.safe(_engine_words(engine, url)), *([shown] if row["documents"] else []))
 
 
-def _engine_words(engine: dict[str, Any], url: str | None) -> str:
+def _engine_words(engine: dict[str, Any], url: str | None, with_cache: bool = True) -> str:
     if not engine["running"] and url is not None:
         return f"No engine answers at {url}."
     if not engine["running"]:
@@ -170,6 +209,10 @@ def _engine_words(engine: dict[str, Any], url: str | None) -> str:
     if engine["pid"] is not None:
         up = timedelta(seconds=round(time.time() - engine["started"])) if engine["started"] else "?"
         lines.append(f"Process  {engine['pid']}, up {up}, {engine['num_users']} using it now")
+    if engine["features_off"]:
+        lines.append(f"Off      {engine['features_off']}")
+    if not with_cache:
+        return "\n".join(lines)
     rate = "not reported" if engine["hit_rate"] is None else f"{engine['hit_rate']:.0%} of all prompt tokens reused"
     room = "" if engine["cache_tokens"] is None else f", room for {engine['cache_tokens']:,} tokens"
     return "\n".join([*lines, f"Cache    {rate}{room}"])

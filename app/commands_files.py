@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +34,7 @@ def add(paths: Paths, kb: Kb = "default", jsonl: Jsonl = False) -> None:
     files = _found(paths)
     assistant = opened()
     failed = 0
+    taken: list[str] = []
     with terminal.bars("files", len(files)) as bars:
         for file in files:
             try:
@@ -41,9 +43,13 @@ def add(paths: Paths, kb: Kb = "default", jsonl: Jsonl = False) -> None:
                 row = refused(error, file)
             bars.next()
             failed += row["status"] == "error"
+            if row["status"] in ("ok", "replaced"):
+                taken.append(row["document_id"])
             terminal.print_json(row) if jsonl else _print_added(row)
             if row["status"] == "error":
                 terminal.complain(_about(file, row["error"]["code"], row["error"]["message"]))
+    if taken:
+        asyncio.run(assistant.ahead.read(taken, kb))
     assistant.corpus.close()
     finish(failed, len(files))
 

@@ -57,8 +57,11 @@ async def _ask(question: str, doc: str | None, kb: str, as_json: bool) -> Answer
                         answer = event
         if not as_json:
             print_answer(answer, question)
+        off = assistant.features_off
     finally:
         await assistant.close()
+    if off:
+        terminal.say(off)
     if assistant.power.lingers_s:
         terminal.say(lingering(assistant.power.lingers_s))
     return answer

@@ -63,9 +63,17 @@ class Reply:
 
 
 async def answer_on_page(
-    host: Host, question: str, doc_id: str | None, conversation: Conversation, language: Language
+    host: Host,
+    question: str,
+    doc_id: str | None,
+    conversation: Conversation,
+    chat: str,
+    language: Language,
 ) -> None:
     """Asks and shows. Stop ends it early: the engine is told, the words so far stay.
+
+    Args:
+        chat: The name by which the chat holds what was read, until `Host.chat_ended`.
 
     Raises:
         Problem, EngineError, IngestError: One sentence each; words that had come by then stay on the page.
@@ -78,7 +86,7 @@ async def answer_on_page(
                 await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
             assistant = await host.opened()
             await reply.status(say("looking", language))
-            asked = assistant.ask(question, doc_id=doc_id, conversation=conversation)
+            asked = assistant.ask(question, doc_id=doc_id, conversation=conversation, session=chat)
             async with aclosing(asked) as events:
                 async for event in events:
                     if isinstance(event, Reading):

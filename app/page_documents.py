@@ -6,8 +6,9 @@ Choosing happens beside the input and starts no new chat; what was uploaded last
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import chainlit as cl
 
@@ -19,6 +20,7 @@ from app.words import Language
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
+    from ingest.store import StoredDocument
 
 MODE = "document"
 ALL = "all"
@@ -47,9 +49,27 @@ def meant(host: Host, question: str, chosen: str | None) -> str | None:
     return None
 
 
+def picked_soon(host: Host, name: str) -> None:
+    """Somebody has picked what bears this name in the picker: it is read ahead; returns at once."""
+    _in_background(_picked(host, name))
+
+
+async def _picked(host: Host, name: str) -> None:
+    if host.assistant is None:
+        return
+    documents = await asyncio.to_thread(host.assistant.documents)
+    meant = [document.id for document in documents if _name(document) == name]
+    if len(meant) == 1:
+        host.chosen(meant[0])
+
+
 def offer_soon(host: Host, language: Language) -> None:
     """Offers the documents in the background, and again when the samples have been added; returns at once."""
-    task = asyncio.create_task(_offer_when_there(host, language))
+    _in_background(_offer_when_there(host, language))
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
     _background.add(task)
     task.add_done_callback(_background.discard)
 
@@ -57,7 +77,9 @@ def offer_soon(host: Host, language: Language) -> None:
 async def _offer_when_there(host: Host, language: Language) -> None:
     try:
         await host.opened()
-        await offer(host, language, ALL)
+        selected = await offer(host, language, ALL)
+        if selected is not None and selected != ALL:
+            host.chosen(selected)
         if not host.samples_settled:
             while not host.samples_settled and host.problem is None:
                 await asyncio.sleep(0.2)
@@ -66,18 +88,22 @@ async def _offer_when_there(host: Host, language: Language) -> None:
         return  # The page's state line says it, and so does the first question.
 
 
-async def offer(host: Host, language: Language, chosen: str) -> None:
-    """Puts the documents into the picker beside the input with `chosen` selected."""
+async def offer(host: Host, language: Language, chosen: str) -> str | None:
+    """Puts the documents into the picker beside the input with `chosen` selected, where it is there.
+
+    Returns what is selected, None where there is nothing.
+    """
     assistant = await host.opened()
     options = await asyncio.to_thread(_options, assistant, language)
     if len(options) > 1:
         hint = say("all_documents_hint", language)
         options.insert(0, cl.ModeOption(id=ALL, name=say("all_documents", language), description=hint, icon="library"))
-    known = {option.id for option in options}
+    selected = next((option.id for option in options if option.id == chosen), options[0].id if options else None)
     for option in options:
-        option.default = option.id == (chosen if chosen in known else options[0].id)
+        option.default = option.id == selected
     modes = [cl.Mode(id=MODE, name=say("ask_about", language), options=options)] if options else []
     await cl.context.emitter.set_modes(modes)
+    return selected
 
 
 def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:
@@ -89,9 +115,13 @@ def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:
             how = say("read_whole", language) if count == 1 else say("read_by_section", language, sections=count)
             between = "，" if language == "zh" else ", "
             extent = f"{counted('pages', document.pages, language)}{between}" if document.kind == "pdf" else ""
-            name = plain_title(document.title, most=48)
+            name = _name(document)
             # A file without a title of its own bears its file's name: once is enough.
             named = "" if document.title == Path(document.name).stem else f"{document.name} · "
             description = f"{named}{extent}{how}"
             options.append(cl.ModeOption(id=document.id, name=name, description=description, icon="file-text"))
     return options
+
+
+def _name(document: StoredDocument) -> str:
+    return plain_title(document.title, most=48)

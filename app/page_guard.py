@@ -32,10 +32,14 @@ POLICY = "; ".join(
     ]
 )
 _SLACK_BYTES = 64 * 1024
+_PICKED_BYTES = 1024
 _FOREIGN_LINK = re.compile(r"""<link\b[^>]*\bhref="https?://[^>]*>\s*""")
 
 StateOf = Callable[[str], dict[str, str]]
 """Takes an Accept-Language header, gives what /readonce/state answers."""
+
+Picked = Callable[[str], None]
+"""Takes the name that somebody has picked to ask about; returns at once."""
 
 
 def without_foreign_links(html: str) -> str:
@@ -50,9 +54,10 @@ class TooLargeError(Exception):
 class PageGuard:
     """ASGI middleware; the innermost thing that is ours between the network and Chainlit."""
 
-    def __init__(self, app: ASGIApp, *, state_of: StateOf, most_mib: int) -> None:
+    def __init__(self, app: ASGIApp, *, state_of: StateOf, picked: Picked, most_mib: int) -> None:
         self.app = app
         self.state_of = state_of
+        self.picked = picked
         self.most_bytes = most_mib * 1024 * 1024 + _SLACK_BYTES
         self.too_large = f"it is larger than {most_mib} MB; split it."
 
@@ -70,6 +75,10 @@ class PageGuard:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if path == "/readonce/state":
             await _answer(send, 200, self.state_of(headers.get("accept-language", "")))
+        elif path == "/readonce/picked" and scope["method"] == "POST":
+            message = await receive()
+            self.picked(message.get("body", b"")[:_PICKED_BYTES].decode("utf-8", "replace"))
+            await _answer(send, 200, {})
         elif path == "/project/file" and scope["method"] == "POST":
             await self._upload(scope, receive, send, headers)
         else:

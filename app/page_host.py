@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Literal
 
-from app.assistant import Assistant
+from app.assistant import DEFAULT_KB, Assistant
 from app.page_log import explain
 from app.page_words import say
 from app.problem import Problem, tell
@@ -108,6 +108,16 @@ class Host:
         finally:
             self._asking -= 1
             self._asked_at = time.monotonic()
+
+    def chat_ended(self, chat: str) -> None:
+        """The engine lets go of what this chat alone held; returns at once."""
+        if self.assistant is not None and self.state == "ready":
+            self.assistant.ahead.release_soon(chat)
+
+    def chosen(self, doc_id: str) -> None:
+        """Somebody may ask about this document: it is read ahead where the engine is there; returns at once."""
+        if self.assistant is not None and self.state == "ready":
+            self.assistant.ahead.read_soon(doc_id, DEFAULT_KB)
 
     async def _quiet(self) -> None:
         while self._asking or time.monotonic() - self._asked_at < QUIET_S:

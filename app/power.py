@@ -19,8 +19,11 @@ from engine.base import Engine
 
 if TYPE_CHECKING:
     from app.settings import Settings
+    from engine.client import Client
     from engine.lease import Lease
+    from engine.server import RunningEngine
     from engine.tokenizer import Tokenizer
+    from engine.view import CacheView
 
 LEDGER_NAME = "prefixes.sqlite3"
 _METRICS_TIMEOUT_S = 2.0
@@ -37,6 +40,7 @@ class EngineStatus:
         running: It is there; `stage` says what it is at where it is not ready yet.
         num_users: Commands and pages that use it now.
         hit_rate: Share of all prompt tokens since its start that came from its cache, 0 to 1.
+        features_off: What it can't do beside answering, as one sentence; empty where nothing is missing.
     """
 
     running: bool
@@ -51,6 +55,7 @@ class EngineStatus:
     num_users: int | None = None
     hit_rate: float | None = None
     log_file: str | None = None
+    features_off: str = ""
 
 
 class Power:
@@ -102,17 +107,67 @@ class Power:
             raise
 
     def _connect(self, report: Report) -> tuple[Engine, Tokenizer]:
-        from engine.client import Client
         from engine.lease import connect
-        from engine.ledger import Ledger
         from engine.tokenizer import Tokenizer
 
         self._lease = connect(self._settings.engine, report)
         running = self._lease.engine
         tokenizer = Tokenizer(running.folder or self._tokenizer_folder(report))
-        ledger = Ledger(self._settings.home / LEDGER_NAME)
-        self._client = Client(running, ledger, encode=tokenizer.encode_text)
+        self._client = self._client_of(running, tokenizer)
         return self._client, tokenizer
+
+    async def join(self) -> tuple[Engine, Tokenizer] | None:
+        """The engine that runs and knows handles, without a lease; None where there is none. Starts nothing.
+
+        For a word in passing; whoever asks for it closes the engine's client.
+        """
+        return await asyncio.to_thread(self._join)
+
+    def _join(self) -> tuple[Engine, Tokenizer] | None:
+        from engine.lease import find
+        from engine.tokenizer import Tokenizer
+
+        running = find(self._settings.engine)
+        if running is None or running.features is None:
+            return None
+        tokenizer = Tokenizer(running.folder or self._tokenizer_folder(lambda sentence: None))
+        return self._client_of(running, tokenizer), tokenizer
+
+    def _client_of(self, running: RunningEngine, tokenizer: Tokenizer) -> Client:
+        from engine.client import Client
+        from engine.ledger import Ledger
+        from engine.salts import Salts
+        from engine.traces import to
+
+        ledger = Ledger(self._settings.home / LEDGER_NAME)
+        return Client(
+            running,
+            ledger,
+            tokenizer=tokenizer,
+            salts=Salts(self._settings.home),
+            traces=to(self._settings.otlp_endpoint),
+        )
+
+    def free(self, namespace: str, is_meant: Callable[[str], bool]) -> int:
+        """Frees the prefixes of a namespace whose name is meant, where an engine runs that knows handles; how many.
+
+        Blocking; starts nothing.
+        """
+        from engine.free import free_named
+        from engine.lease import find
+
+        running = find(self._settings.engine)
+        return 0 if running is None else free_named(running, namespace, is_meant)
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        """Forgets all that is remembered of prefixes whose name is meant. Blocking."""
+        from engine.ledger import Ledger
+
+        path = self._settings.home / LEDGER_NAME
+        if path.exists():
+            ledger = Ledger(path)
+            ledger.forget(lambda handle, name: is_meant(name))
+            ledger.close()
 
     def _tokenizer_folder(self, report: Report) -> Path:
         """For an engine elsewhere: its vocabulary has to be here, its weights need not."""
@@ -135,6 +190,7 @@ class Power:
 
     def status(self) -> EngineStatus:
         """What runs; starts nothing. Blocking."""
+        from engine.features import features_of
         from engine.lease import status
 
         found = status(self._settings.engine)
@@ -157,7 +213,22 @@ class Power:
             num_users=found.num_leases,
             hit_rate=_hit_rate(ready.url),
             log_file=log_file,
+            features_off=features_of(ready).off,
         )
+
+    def cache(self) -> CacheView | None:
+        """What the engine holds, in its own words; None where none is ready, or it has no such route. Blocking.
+
+        Raises:
+            EngineError: `engine_unreachable`, `engine_failed` (another token, for example).
+        """
+        from engine.lease import status
+        from engine.look import look
+
+        found = status(self._settings.engine)
+        if found is None or found.engine is None:
+            return None
+        return look(found.engine.url, found.engine.token)
 
     def stop(self) -> bool:
         """Ends the engine, whoever uses it; False where none runs. Blocking."""

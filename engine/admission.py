@@ -38,6 +38,7 @@ class Queue:
         running: Questions that went and have not left.
         reading: Id of the prefix that is being read now, and how far it is (0 to 1).
         hot_tokens: What running questions, their prefixes and the one being read may take of the pool.
+        idle_pinned_tokens: Of pinned prefixes that are not among the hot ones.
         reads: Prefixes that were begun to be read in steps.
         joined: Questions that came while somebody else's question, or a warming, was on the same read.
         cancelled: Reads that nobody wanted any more.
@@ -51,6 +52,7 @@ class Queue:
     reading: str | None
     reading_progress: float
     hot_tokens: int
+    idle_pinned_tokens: int
     reads: int
     joined: int
     cancelled: int
@@ -183,6 +185,7 @@ class Admission:
             reading=read_now.registered.id if read_now else None,
             reading_progress=self._documents.progress(read_now) if read_now else 0.0,
             hot_tokens=self._documents.hot_tokens,
+            idle_pinned_tokens=self._documents.idle_pinned_tokens(),
             reads=self._reader.num_reads,
             joined=self._num_joined,
             cancelled=self._reader.num_cancelled,

@@ -15,6 +15,7 @@ import numpy as np
 
 ColdBecause = Literal["first_use", "evicted", "restarted", "changed", "unknown"]
 FinishReason = Literal["stop", "length", "abort"]
+PrefixState = Literal["cold", "warming", "warm", "partial", "unknown"]
 
 
 class EngineError(Exception):
@@ -38,30 +39,38 @@ def prefix_id(namespace: str, token_ids: Sequence[int] | np.ndarray) -> str:
     return digest.hexdigest()[:32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prefix:
     """What is read once: the token ids of instructions and section(s), the unit that the engine caches.
 
+    Two are equal where handle and name are: the ids are hashed once an object, and never compared one by one.
+
     Attributes:
         token_ids: Ids in the model's vocabulary; the same for every question about the same section(s).
-        salt: vLLM's `cache_salt` (URL-safe base64) or None; prefixes of two salts never share a block.
+        namespace: Whose cache it is (a knowledge base); prefixes of two namespaces never share a block.
         name: What stays the same when the text changes (document and section), so that a receipt can say `changed`.
     """
 
     token_ids: tuple[int, ...]
-    salt: str | None = None
+    namespace: str = ""
     name: str = ""
 
     @cached_property
     def id(self) -> str:
-        """The handle: 16 hexadecimal digits of SHA-256 over the salt and the ids, the same in every process."""
-        digest = hashlib.sha256((self.salt or "").encode() + b"\0")
-        digest.update(np.asarray(self.token_ids, dtype="<i4").tobytes())
-        return digest.hexdigest()[:16]
+        """The handle, `prefix_id(namespace, token_ids)`: the engine's own side gives the same one."""
+        return prefix_id(self.namespace, self.token_ids)
 
     @property
     def num_tokens(self) -> int:
         return len(self.token_ids)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Prefix):
+            return NotImplemented
+        return self is other or (self.id, self.name) == (other.id, other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,35 @@ class Finish:
     reason: FinishReason
 
 
+@dataclass(frozen=True)
+class Handle:
+    """A prefix as the engine knows it.
+
+    Attributes:
+        id: `Prefix.id`.
+        resident_tokens: Of its tokens, how many the engine holds now; None where it does not tell.
+        state: `unknown` where the engine does not tell.
+    """
+
+    id: str
+    num_tokens: int
+    resident_tokens: int | None
+    state: PrefixState
+
+
+@dataclass(frozen=True)
+class Features:
+    """What an engine can do beside answering.
+
+    Attributes:
+        handles: It knows prefixes by handle: they are read ahead, pinned, freed, and their ids don't travel again.
+        off: What it can't do and what to do about that, as one sentence; empty where nothing is missing.
+    """
+
+    handles: bool
+    off: str = ""
+
+
 class Engine(Protocol):
     """Token ids in, words out. Closing a stream before its end aborts the request in the engine."""
 
@@ -149,16 +187,52 @@ class Engine(Protocol):
     @property
     def max_model_len(self) -> int: ...
 
+    @property
+    def features(self) -> Features: ...
+
     def generate(self, prompt: Prompt, sampling: Sampling) -> AsyncIterator[Delta | Finish]:
         """Streams the answer; `Finish` comes last, exactly once.
 
         Raises:
-            EngineError: `engine_unreachable`, `prompt_too_long`, `engine_failed`.
+            EngineError: `engine_unreachable`, `prompt_too_long`, `engine_failed`, or the code that the engine gave.
         """
         ...
 
     async def warm(self, prefix: Prefix) -> Receipt:
         """Reads `prefix` ahead of its first question (one output token, thrown away)."""
+        ...
+
+    async def cache_prefix(
+        self,
+        prefix: Prefix,
+        *,
+        ttl_s: float | None = None,
+        pin: bool = False,
+        session: str | None = None,
+        wait: bool = True,
+    ) -> Handle:
+        """Makes `prefix` known and has it read.
+
+        What is not given here stays as it was for one that is known already. Where the engine knows no handles, the
+        prefix is only read: `features.off` says so.
+
+        Args:
+            ttl_s: Seconds without a use after which it may go; None: it stays until others need its room.
+            pin: It stays resident, up to a share of the cache.
+            session: A name that it is bound to; `release_session` lets it go.
+            wait: Returns when it has been read; else at once, and it is read in the background, after all questions.
+
+        Raises:
+            EngineError: As `generate`; `pins_full`, `does_not_fit`.
+        """
+        ...
+
+    async def free_prefix(self, prefix: Prefix) -> None:
+        """Lets `prefix` go: no later question finds it cached. Nothing happens where it is not known."""
+        ...
+
+    async def release_session(self, session: str) -> None:
+        """Ends a session: what was bound to nothing else goes. Nothing happens where it is not known."""
         ...
 
     async def close(self) -> None: ...

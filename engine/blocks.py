@@ -19,6 +19,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
@@ -77,6 +78,16 @@ class Run:
     num_hashed_blocks: int = 0
 
 
+class Listener(Protocol):
+    """Hears what vLLM tells with its KV events, in the same order; a hit is not told."""
+
+    def stored(self, block_hash: bytes) -> None: ...
+
+    def removed(self, block_hash: bytes) -> None: ...
+
+    def cleared(self) -> None: ...
+
+
 class NoRoomError(Exception):
     """Not enough free blocks; nothing was changed."""
 
@@ -87,9 +98,10 @@ class BlockCache:
     Args:
         num_blocks: As vLLM counts them: one of them is the null block and holds nothing.
         block_size: Tokens in a block.
+        listener: Hears of each block that becomes known and of each that is forgotten.
     """
 
-    def __init__(self, num_blocks: int, block_size: int) -> None:
+    def __init__(self, num_blocks: int, block_size: int, listener: Listener | None = None) -> None:
         if num_blocks < 2 or block_size < 1:
             raise ValueError(f"a pool of {num_blocks} blocks of {block_size} tokens holds nothing")
         self.block_size = block_size
@@ -97,6 +109,7 @@ class BlockCache:
         self._blocks = [_Block(number) for number in range(1, num_blocks)]
         self._free = _FreeQueue(self._blocks)
         self._known: dict[bytes, dict[int, _Block]] = {}
+        self._listener = listener
 
     @property
     def num_free(self) -> int:
@@ -156,6 +169,8 @@ class BlockCache:
             block = run.blocks[index]
             block.hash = run.hashes[index]
             self._known.setdefault(block.hash, {})[block.number] = block
+            if self._listener:
+                self._listener.stored(block.hash)
         run.num_hashed_blocks = max(run.num_hashed_blocks, whole)
         run.num_computed = end
 
@@ -179,6 +194,8 @@ class BlockCache:
         self._known.clear()
         for block in self._blocks:
             block.hash = None
+        if self._listener:
+            self._listener.cleared()
         return True
 
     def ask(self, prompt_ids: Sequence[int], output_ids: Sequence[int], salt: str | None = None) -> int:
@@ -218,6 +235,8 @@ class BlockCache:
             del known[block.number]
             if not known:
                 del self._known[block.hash]
+            if self._listener:
+                self._listener.removed(block.hash)
             block.hash = None
         block.ref_count = 1
         return block

@@ -5,7 +5,7 @@ Everything above (`plugin`, `warm`, `admission`) speaks this and knows nothing o
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,9 +65,18 @@ class Bridge(Protocol):
     def device(self) -> str: ...
 
     def generate(
-        self, prefix: Registered, tail_ids: Sequence[int], sampling: Sampling, request_id: str
+        self,
+        prefix: Registered,
+        tail_ids: Sequence[int],
+        sampling: Sampling,
+        request_id: str,
+        *,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Output, None]:
         """Streams an answer's ids; closing the generator aborts the request. `sampling.stop` is the caller's affair.
+
+        Args:
+            trace_headers: `traces.Span.headers`: vLLM's own span goes below that one.
 
         Raises:
             EngineError: `prompt_too_long`, `engine_failed`.

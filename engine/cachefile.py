@@ -68,6 +68,7 @@ class CacheFile:
         self._connection = connection
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA secure_delete=ON")  # what is deleted may be a removed document's
         connection.executescript(self._schema)
         return connection
 

@@ -162,7 +162,7 @@ class Documents:
             own += before.num_tokens + self._new_tokens(before.document)
         elif not self.hot_tokens:
             return True
-        return self.hot_tokens + own + self._idle_pinned_tokens(document) <= self._room.share_tokens
+        return self.hot_tokens + own + self.idle_pinned_tokens(document) <= self._room.share_tokens
 
     def missing(self, document: Document) -> int:
         """Tokens of its whole blocks that are not cached."""
@@ -191,10 +191,11 @@ class Documents:
     def _new_tokens(document: Document) -> int:
         return 0 if document.is_hot else document.num_tokens
 
-    def _idle_pinned_tokens(self, document: Document) -> int:
+    def idle_pinned_tokens(self, but: Document | None = None) -> int:
+        """Of pinned prefixes that nobody uses now, `but` this one."""
         kept = 0
         for registered in self._pinned():
             other = self.find(registered)
-            if other is not document and not (other and other.is_hot):
+            if (other is None or other is not but) and not (other and other.is_hot):
                 kept += self._room.of_prefix(registered)
         return kept

@@ -45,7 +45,7 @@ def explain(log: str, *, log_file: Path, folder: Path, port: int) -> EngineError
         estimate = _ESTIMATE.search(log)
         advice = f" (at most {estimate.group(1)} fit)" if estimate else ""
         return EngineError(
-            "out_of_memory",
+            "does_not_fit",
             f"A context of {length} tokens needs {needed} GiB for keys and values and only {available} GiB are there; "
             f"give the cache more memory (kv_cache_gib) or choose a shorter context (max_model_len){advice}.",
         )

@@ -7,21 +7,16 @@ engine is tested without one. Nothing here polls: a stream sleeps until its next
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
-from engine.base import Delta, EngineError, Finish, FinishReason, Prefix, Prompt, Receipt, Sampling
+from engine.base import Delta, EngineError, Features, Finish, FinishReason, Handle, Prefix, Prompt, Receipt, Sampling
 from engine.blocks import BlockCache, NoRoomError, Run
+from engine.fake_handles import FakeHandles
+from engine.fake_words import Answers, Script, Words
 from engine.ledger import Ledger
 from engine.tokenizer import Tokenizer
-
-Answers = Callable[[Prompt], str] | Iterable[str]
-
-_WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "sigma")
-_NUM_INVENTED_WORDS = 12
 
 
 @dataclass(frozen=True)
@@ -51,9 +46,11 @@ class FakeEngine:
         answers: A function of the prompt, or texts in order (the last one is not repeated: then words are invented).
         block_size, num_blocks, max_num_batched_tokens: As vLLM's flags of these names.
         instance: The engine's life; give another one to play a restart.
+        features: What it says that it can't do.
+        clock: Seconds; what TTLs are counted by.
 
     Attributes:
-        calls: Every request in order of arrival, `warm` included.
+        calls: Every request in order of arrival, `warm` and `cache_prefix` included.
         cache: The block pool, for asserts.
     """
 
@@ -70,14 +67,17 @@ class FakeEngine:
         delays: Delays | None = None,
         ledger: Ledger | None = None,
         instance: str = "fake-1",
+        features: Features | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if (num_blocks - 1) * block_size < max_model_len:
             raise ValueError(f"{num_blocks} blocks of {block_size} tokens do not hold {max_model_len} tokens")
         self.calls: list[Call] = []
         self.cache = BlockCache(num_blocks, block_size)
-        self._tokenizer = tokenizer
-        self._answer = answers if callable(answers) else None
-        self._queued = deque(() if answers is None or callable(answers) else answers)
+        self._named = FakeHandles(self.cache, max_model_len, clock)
+        self._features = features or Features(handles=True)
+        self._reading: set[asyncio.Task[None]] = set()
+        self._words = Words(tokenizer, answers)
         self._model = model
         self._max_model_len = max_model_len
         self._chunk = max_num_batched_tokens
@@ -96,17 +96,26 @@ class FakeEngine:
         return self._max_model_len
 
     @property
+    def features(self) -> Features:
+        return self._features
+
+    @property
+    def handles(self) -> tuple[Handle, ...]:
+        """The prefixes known by handle, the oldest first."""
+        return self._named.all()
+
+    @property
     def num_running(self) -> int:
         return sum(call.reason is None for call in self.calls)
 
     def enqueue(self, *answers: str) -> None:
         """Adds texts for the next questions."""
-        self._queued.extend(answers)
+        self._words.enqueue(answers)
 
     async def warm(self, prefix: Prefix) -> Receipt:
         receipt: Receipt | None = None
         prompt = Prompt(prefix, prefix.token_ids[:1])
-        async for event in self._stream(prompt, Sampling(max_tokens=1), [("", self._end_id)]):
+        async for event in self._stream(prompt, Sampling(max_tokens=1), self._words.end):
             if isinstance(event, Finish):
                 receipt = event.receipt
         assert receipt is not None
@@ -115,21 +124,62 @@ class FakeEngine:
     def generate(self, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
         return self._stream(prompt, sampling, None)
 
+    async def cache_prefix(
+        self,
+        prefix: Prefix,
+        *,
+        ttl_s: float | None = None,
+        pin: bool = False,
+        session: str | None = None,
+        wait: bool = True,
+    ) -> Handle:
+        self._named.keep(prefix, ttl_s, pin, session)
+        if wait:
+            await self._read(prefix, pin)
+        else:
+            task = asyncio.create_task(self._read(prefix, pin))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+        return self._named.handle(prefix)
+
+    async def free_prefix(self, prefix: Prefix) -> None:
+        self._named.free(prefix)
+        self._ledger.forget(lambda handle, name: handle == prefix.id)
+        await self._tell_freed()
+
+    async def release_session(self, session: str) -> None:
+        self._named.release(session)
+        await self._tell_freed()
+
     async def close(self) -> None:
+        for task in self._reading:
+            task.cancel()
+        await asyncio.gather(*self._reading, return_exceptions=True)
         self._ledger.close()
 
+    async def _read(self, prefix: Prefix, pin: bool) -> None:
+        await self.warm(prefix)
+        async with self._freed:
+            while pin:
+                try:
+                    self._named.hold(prefix)
+                    return
+                except NoRoomError:
+                    await self._freed.wait()
+
     async def _stream(
-        self, prompt: Prompt, sampling: Sampling, script: list[tuple[str, int]] | None
+        self, prompt: Prompt, sampling: Sampling, script: Script | None
     ) -> AsyncGenerator[Delta | Finish, None]:
         if prompt.num_tokens >= self._max_model_len:
             raise EngineError(
                 "prompt_too_long",
                 f"The prompt has {prompt.num_tokens} tokens and the engine reads at most {self._max_model_len - 1}.",
             )
-        script = script if script is not None else self._script(prompt)
+        script = script if script is not None else self._words.script(prompt)
         limit = min(sampling.max_tokens, self._max_model_len - prompt.num_tokens)
         call = Call(prompt, sampling)
         self.calls.append(call)
+        self._named.touch(prompt.prefix)
         started = time.perf_counter()
         first_token_ms: float | None = None
         run: Run | None = None
@@ -177,7 +227,7 @@ class FakeEngine:
         async with self._freed:
             while True:
                 try:
-                    run = self.cache.begin(prompt.token_ids, prompt.prefix.salt)
+                    run = self.cache.begin(prompt.token_ids, self._named.salt_of(prompt.prefix))
                     self._running.append(run)
                     return run
                 except NoRoomError:
@@ -213,42 +263,6 @@ class FakeEngine:
     async def _tell_freed(self) -> None:
         async with self._freed:
             self._freed.notify_all()
-
-    def _script(self, prompt: Prompt) -> list[tuple[str, int]]:
-        if self._answer is not None:
-            text = self._answer(prompt)
-        elif self._queued:
-            text = self._queued.popleft()
-        else:
-            text = _invent(prompt)
-        pieces = _split_words(text)
-        script = [(piece if last else "", token) for piece in pieces for last, token in self._encode(piece)]
-        return [*script, ("", self._end_id)]
-
-    def _encode(self, piece: str) -> list[tuple[bool, int]]:
-        """The piece's ids; the words come with the last of them."""
-        if self._tokenizer is not None:
-            ids = self._tokenizer.encode_text(piece)
-        else:
-            ids = (int.from_bytes(hashlib.sha256(piece.encode()).digest()[:2], "big") + 16,)
-        return [(number == len(ids) - 1, token) for number, token in enumerate(ids)]
-
-    @property
-    def _end_id(self) -> int:
-        return self._tokenizer.turn_end if self._tokenizer is not None else 2
-
-
-def _invent(prompt: Prompt) -> str:
-    digest = hashlib.sha256(repr(prompt.token_ids).encode()).digest()
-    return " ".join(_WORDS[byte % len(_WORDS)] for byte in digest[:_NUM_INVENTED_WORDS]).capitalize() + "."
-
-
-def _split_words(text: str) -> list[str]:
-    """Words with the blank before them; joined they give `text`."""
-    pieces: list[str] = []
-    for index, word in enumerate(text.split(" ")):
-        pieces.append(word if index == 0 else f" {word}")
-    return [piece for piece in pieces if piece]
 
 
 def _ms_since(started: float) -> float:

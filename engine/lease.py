@@ -86,8 +86,9 @@ def connect(settings: EngineSettings, report: Report | None = None, *, program: 
         program: What is started; takes the state folder, `--` and vLLM's flags.
 
     Raises:
-        EngineError: engine_unreachable, engine_hangs, other_model, port_taken, out_of_memory, weights_missing,
-            start_timeout, engine_died, vllm_not_installed, max_model_len_too_large, or what fetching a model raises.
+        EngineError: engine_unreachable, engine_hangs, other_model, port_taken, does_not_fit, out_of_memory,
+            weights_missing, start_timeout, engine_died, vllm_not_installed, max_model_len_too_large, needs_a_gpu,
+            cascade_missing, profile_unknown, profile_for_another_device, or what fetching a model raises.
     """
     if settings.url is not None:
         return Lease(probe_elsewhere(settings))
@@ -215,7 +216,12 @@ def _resolve(settings: EngineSettings, report: Report | None) -> tuple[str, Path
 
 def _probe(record: Record) -> RunningEngine:
     return probe(
-        record.url, instance=record.instance, pid=record.pid, folder=Path(record.folder), started=record.started
+        record.url,
+        instance=record.instance,
+        pid=record.pid,
+        folder=Path(record.folder),
+        started=record.started,
+        token=record.token,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +64,17 @@ class Ledger:
             lambda connection: _settle(connection, prefix, instance, cached_tokens, first_token_ms, block_size)
         )
 
+    def forget(self, is_meant: Callable[[str, str], bool]) -> None:
+        """Forgets the prefixes whose (handle, name) is meant: the next question about one is its first use."""
+        self._file.run(lambda connection: _forget(connection, is_meant))
+
     def close(self) -> None:
         self._file.close()
+
+
+def _forget(connection: sqlite3.Connection, is_meant: Callable[[str, str], bool]) -> None:
+    meant = [row for row in connection.execute("SELECT id, name FROM prefixes").fetchall() if is_meant(*row)]
+    connection.executemany("DELETE FROM prefixes WHERE id = ?", [(handle,) for handle, _ in meant])
 
 
 def _settle(

@@ -20,6 +20,7 @@ from engine import hub, mirror
 from engine.base import EngineError
 from engine.progress import Progress, Report
 from engine.registry import REGISTRY, Mirror, ModelSpec
+from engine.shape import ModelShape, read_shape
 from engine.weights import TOKENIZER_FILES, missing_from_model, missing_from_tokenizer
 
 __all__ = ["REGISTRY", "ModelSpec", "ResolvedModel", "resolve", "resolve_tokenizer"]
@@ -69,6 +70,36 @@ def resolve_tokenizer(name: str, cache: Path, *, offline: bool = False, report: 
     return _resolve(name, cache, offline, Progress(report), missing_from_tokenizer, TOKENIZER_FILES)
 
 
+def find_shape(name: str) -> ModelShape:
+    """What a model takes, without fetching it: known by name, or read in its folder or the hub client's cache.
+
+    Raises:
+        EngineError: `model_unknown`, `model_not_found`, `shape_unknown`.
+    """
+    spec = REGISTRY.get(name)
+    if spec is not None and spec.shape is not None:
+        return spec.shape
+    folder = Path(name).expanduser()
+    if (folder / "config.json").is_file():
+        return read_shape(folder)
+    if not hub.is_hub_id(name):
+        raise _unknown(name)
+    found = hub.find(name, ("config.json",))
+    if found is None:
+        raise EngineError(
+            "model_not_found",
+            f"What {name} takes is read in its config.json, which is not on this machine; give the model's folder.",
+        )
+    return read_shape(found)
+
+
+def _unknown(name: str) -> EngineError:
+    known = ", ".join(REGISTRY)
+    return EngineError(
+        "model_unknown", f"There is no model {name!r}: give one of {known}, a model's folder, or organisation/model."
+    )
+
+
 def _resolve(
     name: str, cache: Path, offline: bool, progress: Progress, missing: Missing, files: tuple[str, ...]
 ) -> ResolvedModel:
@@ -76,11 +107,7 @@ def _resolve(
         return ResolvedModel(folder.name, folder, "path")
     spec = REGISTRY.get(name)
     if spec is None and not hub.is_hub_id(name):
-        known = ", ".join(REGISTRY)
-        raise EngineError(
-            "model_unknown",
-            f"There is no model {name!r}: give one of {known}, a model's folder, or organisation/model.",
-        )
+        raise _unknown(name)
     hub_id = spec.hub_id if spec else name
     cache = cache.expanduser().absolute()
     if folder := _fetched_before(cache / name if spec else None, hub_id, missing, files):

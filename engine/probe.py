@@ -34,21 +34,36 @@ def base_url(url: str) -> str:
 
 
 def probe(
-    url: str, *, instance: str = "", pid: int | None = None, folder: Path | None = None, started: float | None = None
+    url: str,
+    *,
+    instance: str = "",
+    pid: int | None = None,
+    folder: Path | None = None,
+    started: float | None = None,
+    token: str | None = None,
 ) -> RunningEngine:
     """Asks a server what it is.
 
     Args:
         instance: Known for our own engine; for another one it follows from when its process began, if it tells.
 
+        token: Its API key, where it wants one.
+
     Raises:
-        EngineError: `engine_unreachable` where nobody answers, `engine_failed` where the answer is no model list.
+        EngineError: `engine_unreachable` where nobody answers, `token_refused` where the token is missing or wrong,
+            `engine_failed` where the answer is no model list.
     """
     url = base_url(url)
     try:
-        card = json.loads(_get(url, "/v1/models"))["data"][0]
+        card = json.loads(_get(url, "/v1/models", token=token))["data"][0]
         model = str(card["id"])
     except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            raise EngineError(
+                "token_refused",
+                f"The server at {url} {'does not take this token' if token else 'wants a token'} (HTTP {error.code}); "
+                "set READONCE_ENGINE_TOKEN to the API key that it was started with.",
+            ) from error
         raise EngineError(
             "engine_failed", f"The server at {url} refuses to list its models (HTTP {error.code}); check the address."
         ) from error
@@ -74,13 +89,15 @@ def probe(
         pid=pid,
         folder=folder,
         started=started,
+        token=token,
+        features=_features(url, token),
     )
 
 
 def probe_elsewhere(settings: EngineSettings) -> RunningEngine:
     """The engine at `settings.url`. Raises EngineError as `probe`."""
     assert settings.url is not None
-    return probe(settings.url)
+    return probe(settings.url, token=settings.token)
 
 
 def _instance_of(url: str, metrics: str) -> str:
@@ -105,17 +122,29 @@ def _version(url: str) -> str:
         return ""
 
 
-def _try(url: str, route: str) -> str:
+def _features(url: str, token: str | None) -> dict[str, bool] | None:
+    """None where the server has none of our routes."""
     try:
-        return _get(url, route)
+        told: Any = json.loads(_try(url, "/v1/cache", token))["features"]
+        return {str(name): bool(value) for name, value in told.items()}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def _try(url: str, route: str, token: str | None = None) -> str:
+    try:
+        return _get(url, route, token=token)
     except (OSError, http.client.HTTPException):
         return ""
 
 
-def _get(url: str, route: str, timeout_s: float = _TIMEOUT_S) -> str:
+def _get(url: str, route: str, timeout_s: float = _TIMEOUT_S, token: str | None = None) -> str:
     if not url.startswith(("http://", "https://")):
         raise EngineError("engine_unreachable", f"{url} is no address of an engine; write http://HOST:PORT.")
-    with urllib.request.urlopen(url + route, timeout=timeout_s) as answer:
+    request = urllib.request.Request(url + route)
+    if token:
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
+    with urllib.request.urlopen(request, timeout=timeout_s) as answer:
         return str(answer.read().decode("utf-8", "replace"))
 
 

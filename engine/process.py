@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.failure import explain, port_taken
+from engine.fit import refuse_what_does_not_fit
+from engine.profiles import choose
 from engine.record import Record, log_path, read_log, remove_record, write_record
 from engine.server import HOST, EngineSettings, command_line, environment, resolve_device
 from engine.wire import Line, socket_path
@@ -25,20 +28,22 @@ _children: list[subprocess.Popen[bytes]] = []
 def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[str]) -> tuple[Line, Record]:
     """Starts the engine's process and takes the first lease; the caller holds the lock."""
     device = resolve_device(settings.device)
+    refuse_what_does_not_fit(settings, choose(settings.profile, device), folder)
     port = choose_port(settings.port)
+    flags = command_line(settings, folder, port, name=name, device=device)
     log_file = log_path(settings.state_dir)
     if log_file.exists():
         log_file.replace(log_file.with_suffix(".log.1"))
     remove_record(settings.state_dir)
     socket_path(settings.state_dir).unlink(missing_ok=True)
-    flags = command_line(settings, folder, port, name=name, device=device)
+    token = secrets.token_urlsafe(32)
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [*program, os.path.abspath(settings.state_dir), "--", *flags],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=environment(settings, device, os.environ),
+            env=environment(settings, device, os.environ, token),
             start_new_session=True,  # Ctrl-C is ours to handle; its children share its process group
         )
     _children[:] = [child for child in _children if child.poll() is None] + [process]
@@ -52,6 +57,7 @@ def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[s
             instance=line.instance,
             started=time.time(),
             asked_for=settings.model,
+            token=token,
         )
         write_record(settings.state_dir, record)
     except BaseException:

@@ -76,7 +76,7 @@ class Layout:
         """Renders and encodes a section. Call it once a section and keep the ids (`tokens.SectionTokens` does)."""
         return self.tokenizer.encode_text(render(section))
 
-    def prefix(self, sections: Sequence[Sequence[int]], salt: str | None = None, name: str = "") -> Prefix:
+    def prefix(self, sections: Sequence[Sequence[int]], namespace: str = "", name: str = "") -> Prefix:
         """Joins sections' ids; the caller gives them in canonical order (document id, position), never by score."""
         ids: list[int] = []
         for number, section in enumerate(sections):
@@ -85,7 +85,7 @@ class Layout:
             ids += self._turn_end
         if not sections:
             ids += (*self._first_head, *self._turn_end)
-        return Prefix(tuple(ids), salt, name)
+        return Prefix(tuple(ids), namespace, name)
 
     def ask(
         self, prefix: Prefix, question: str, *, history_ids: Sequence[int] = (), hints: Sequence[str] = ()

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 _MAX_LOG_BYTES = 400_000
@@ -15,7 +15,10 @@ _MAX_LOG_BYTES = 400_000
 
 @dataclass(frozen=True)
 class Record:
-    """A started engine, ready or not. `instance` and `pid` are the keeper's; `started` is a Unix time."""
+    """A started engine, ready or not. `instance` and `pid` are the keeper's; `started` is a Unix time.
+
+    `token` is the API key that it was started with.
+    """
 
     url: str
     model: str
@@ -24,6 +27,7 @@ class Record:
     instance: str
     started: float
     asked_for: str
+    token: str | None = field(default=None, repr=False)
 
 
 def log_path(state_dir: Path) -> Path:

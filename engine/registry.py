@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.shape import ModelShape
+
 
 @dataclass(frozen=True)
 class Mirror:
@@ -40,6 +42,7 @@ class ModelSpec:
     Attributes:
         context: Tokens that question, document and answer may have together.
         mirror: None where the model comes from the hub only.
+        shape: What it takes, known before it is fetched.
     """
 
     name: str
@@ -48,6 +51,7 @@ class ModelSpec:
     context: int
     mirror: Mirror | None
     chat_format: Literal["chatml"] = "chatml"
+    shape: ModelShape | None = None
 
 
 def _parts(stem: str, count: int, version: str) -> tuple[str, ...]:
@@ -57,7 +61,14 @@ def _parts(stem: str, count: int, version: str) -> tuple[str, ...]:
 REGISTRY: dict[str, ModelSpec] = {
     spec.name: spec
     for spec in (
-        ModelSpec("qwen3-4b", "Qwen/Qwen3-4B-Instruct-2507", "Apache-2.0", 262_144, mirror=None),
+        ModelSpec(
+            "qwen3-4b",
+            "Qwen/Qwen3-4B-Instruct-2507",
+            "Apache-2.0",
+            262_144,
+            mirror=None,
+            shape=ModelShape(36, 32, 8, 128, 2_560, 9_728, 151_936, 262_144, is_tied=True, has_qk_norm=True),
+        ),
         ModelSpec(
             "qwen2.5-coder-0.5b",
             "Qwen/Qwen2.5-Coder-0.5B-Instruct",
@@ -71,6 +82,7 @@ REGISTRY: dict[str, ModelSpec] = {
                 num_converted_bytes=999_600_000,
                 tie=True,
             ),
+            shape=ModelShape(24, 14, 2, 64, 896, 4_864, 151_936, 32_768, is_tied=True, has_qkv_bias=True),
         ),
         ModelSpec(
             "qwen2.5-coder-1.5b",
@@ -85,6 +97,7 @@ REGISTRY: dict[str, ModelSpec] = {
                 num_converted_bytes=3_100_000_000,
                 tie=True,
             ),
+            shape=ModelShape(28, 12, 2, 128, 1_536, 8_960, 151_936, 32_768, is_tied=True, has_qkv_bias=True),
         ),
         ModelSpec(
             "smollm2-135m",
@@ -98,6 +111,7 @@ REGISTRY: dict[str, ModelSpec] = {
                 num_bytes=98_362_432,
                 num_converted_bytes=272_600_000,
             ),
+            shape=ModelShape(30, 9, 3, 64, 576, 1_536, 49_152, 8_192, is_tied=True),
         ),
     )
 }

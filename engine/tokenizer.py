@@ -6,8 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.base import EngineError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as FastTokenizer
 
 TURN_START = "<|im_start|>"
 TURN_END = "<|im_end|>"
@@ -42,6 +46,11 @@ class Tokenizer:
         self.turn_end = self.special(TURN_END)
         if {self.turn_start, self.turn_end} & set(self.encode_text(TURN_START + TURN_END)):
             raise self._unsupported(f"{TURN_START} and {TURN_END} are not marked special in its vocabulary")
+
+    @property
+    def fast(self) -> FastTokenizer:
+        """What makes words of an answer's ids (`detokenize.Vocabulary`)."""
+        return self._fast
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """The ids of `text` alone; `<|im_end|>` in it gives the ids of these ten characters."""

@@ -29,6 +29,14 @@ def missing_from_tokenizer(folder: Path) -> tuple[str, ...]:
     return tuple(name for name in ("tokenizer.json", "config.json") if not (folder / name).is_file())
 
 
+def num_weight_bytes(folder: Path) -> int | None:
+    """What the weights' files in `folder` take; None where not all of them are there."""
+    paths = [folder / name for name in _shards(folder)]
+    if not paths or not all(path.is_file() for path in paths):
+        return None
+    return sum(path.stat().st_size for path in paths)
+
+
 def _shards(folder: Path) -> list[str]:
     try:
         return sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values()))

@@ -23,8 +23,24 @@
     setTimeout(look, document.hidden ? Math.max(next, 5000) : next);
   }
 
+  // What is picked to ask about is read ahead: the picker itself tells the server only with the next question.
+  let picked = null;
+  function notePicked() {
+    const name = document.getElementById('mode-picker-trigger-document')?.textContent?.trim();
+    if (!name || name === picked) return;
+    const first = picked === null;
+    picked = name;
+    if (first) return; // What stands there when the page opens was picked by nobody.
+    fetch(`${root}/readonce/picked`, { method: 'POST', body: name }).catch(() => {});
+  }
+
   document.addEventListener('DOMContentLoaded', () => {
     document.body.append(pill);
     look();
+    let due = 0;
+    new MutationObserver(() => {
+      clearTimeout(due);
+      due = setTimeout(notePicked, 300);
+    }).observe(document.body, { childList: true, subtree: true, characterData: true });
   });
 })();

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.power import EngineStatus
-from engine.base import Engine
+from engine.base import Engine, EngineError
 from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer
+from engine.view import CacheView
 
 LIBRARY = """# The Marsh Lane Library
 
@@ -35,22 +36,46 @@ METRO = """# 望江路站
 
 
 class FakePower:
-    """In place of `app.power.Power`: hands out one fake engine, and counts."""
+    """In place of `app.power.Power`: hands out one fake engine, and counts.
+
+    `runs` says whether there is an engine that was started before.
+    """
 
     def __init__(self, engine: FakeEngine, tokenizer: Tokenizer) -> None:
         self.engine, self.tokenizer = engine, tokenizer
+        self.view: CacheView | EngineError | None = None
         self.num_connects, self.released, self.lingers_s = 0, list[bool](), 0.0
+        self.runs = False
+        self.freed: list[tuple[str, list[str]]] = []
 
     async def connect(self, report: Callable[[str], None]) -> tuple[Engine, Tokenizer]:
         self.num_connects += 1
         report("Loading the model ... 0 s")
         return self.engine, self.tokenizer
 
+    async def join(self) -> tuple[Engine, Tokenizer] | None:
+        return (self.engine, self.tokenizer) if self.runs else None
+
+    def free(self, namespace: str, is_meant: Callable[[str], bool]) -> int:
+        """Frees what the engine was asked about, by name."""
+        asked = {call.prompt.prefix for call in self.engine.calls if call.prompt.prefix.namespace == namespace}
+        meant = [prefix for prefix in asked if is_meant(prefix.name)]
+        self.freed.append((namespace, sorted(prefix.name for prefix in meant)))
+        return sum(self.engine._named.free(prefix) for prefix in meant)
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        self.engine._ledger.forget(lambda handle, name: is_meant(name))
+
     async def release(self, linger: bool) -> None:
         self.released.append(linger)
 
     def status(self) -> EngineStatus:
         return EngineStatus(False)
+
+    def cache(self) -> CacheView | None:
+        if isinstance(self.view, EngineError):
+            raise self.view
+        return self.view
 
     def stop(self) -> bool:
         return False

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from library import LIBRARY, FakePower, long_text, write
 
+import engine
 from app.cli import main
-from engine.base import EngineError
+from app.power import EngineStatus
+from engine.base import EngineError, Features
 from engine.fake import FakeEngine
+from engine.view import CacheView, PrefixView
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -241,6 +244,97 @@ def test_status_starts_nothing(run: Run, library: str, power: FakePower) -> None
     assert status["engine"]["running"] is False
     assert [(row["document_id"], row["state"]) for row in status["documents"]] == [(library, "cold")]
     assert power.num_connects == 0
+
+
+def test_status_shows_the_cache_as_the_engine_tells_it(run: Run, library: str, power: FakePower) -> None:
+    """A map with each document's share, and a line for each target that is missed; in JSON the engine's own words."""
+    prefix = PrefixView("a1", "default", "default/library.md/1", 300, 300, "warm", hits=4)
+    power.view = CacheView(
+        1_000, 32, "i", resident_tokens=300, pinned_tokens=900, queries_tokens=10, hits_tokens=9, prefixes=(prefix,)
+    )
+    code, out, err = run("status")
+    assert (code, err) == (0, "")
+    (row,) = [line for line in out.splitlines() if line.startswith("The Marsh Lane Library")]
+    assert "100%  warm           4 asked" in row
+    assert "! 90% of the cache is pinned or in use (target: at most 85%); unpin documents" in " ".join(out.split())
+    (status,) = rows(run("status", "--json")[1])
+    assert CacheView.from_json(status["cache"]) == power.view
+    assert [sentence.split(" ")[0] for sentence in status["missed"]] == ["90%"]
+
+
+def test_status_says_where_an_engine_does_not_tell(
+    run: Run, library: str, power: FakePower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain server, or one that wants another token: one sentence, and what was read since the start."""
+    monkeypatch.setattr(power, "status", lambda: EngineStatus(True, url="http://127.0.0.1:9", model="m"))
+    plain = run("status")[1]
+    power.view = EngineError("engine_failed", "The engine wants another token.")
+    refused = run("status")[1]
+    assert plain.startswith("This engine does not tell what it holds (it runs without readonce's plugin)")
+    assert refused.startswith("The engine wants another token.")
+    for out in (plain, refused):
+        assert "The Marsh Lane Library" in out
+        assert "not yet" in out
+    assert rows(run("status", "--json")[1])[0]["cache"] is None
+
+
+def test_watching_through_a_pipe_prints_one_page_after_another(
+    run: Run, library: str, power: FakePower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is the engine's newest word; Ctrl-C ends it."""
+    power.view = CacheView(1_000, 32, "i", resident_tokens=0)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        power.view = CacheView(1_000, 32, "i", resident_tokens=500)
+        if len(slept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", sleep)
+    _, out, _ = run("status", "--watch")
+    assert slept == [1.0, 1.0]
+    assert [line.split(" of ")[0][-4:].strip() for line in out.splitlines() if line.startswith("Pool")] == ["0%", "50%"]
+
+
+def test_dashboards_are_written_where_they_are_wanted(run: Run, tmp_path: Path) -> None:
+    """The package's own files, byte for byte; a folder that can't be is one sentence."""
+    code, out, _ = run("status", "--dashboards", str(tmp_path / "new" / "folder"))
+    written = [Path(line) for line in out.splitlines()]
+    assert (code, [path.name for path in written]) == (0, ["grafana-dashboard.json", "alert-rules.yml"])
+    assets = Path(engine.__file__).parent / "assets"
+    assert all(path.read_bytes() == (assets / path.name).read_bytes() for path in written)
+    code, _, err = run("status", "--dashboards", str(written[0] / "below"))
+    assert code == 1
+    assert is_one_sentence(err)
+
+
+def test_engine_that_lacks_something_is_named_once_on_stderr(run: Run, library: str, power: FakePower) -> None:
+    """With `ask` and in `status`; the JSON keeps its keys."""
+    off = "The engine at http://x runs without readonce's routes: start it with VLLM_PLUGINS=readonce."
+    power.engine._features = Features(handles=False, off=off)
+    code, out, err = run("ask", "What does a card cost?", "--json")
+    (row,) = rows(out)
+    assert (code, err.count(off), set(row["receipt"])) == (0, 1, RECEIPT)
+
+
+def test_status_says_what_the_engine_lacks(run: Run, power: FakePower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a line of its own, and in JSON."""
+    status = EngineStatus(True, url="http://x", model="m", features_off="It can't.")
+    monkeypatch.setattr(power, "status", lambda: status)
+    assert "Off      It can't." in run("status")[1].splitlines()
+    assert rows(run("status", "--json")[1])[0]["engine"]["features_off"] == "It can't."
+
+
+def test_added_documents_are_told_to_an_engine_that_runs(run: Run, power: FakePower, tmp_path: Path) -> None:
+    """Those that were taken in just now; the rows are the same as without one."""
+    path = write(tmp_path, "library.md", LIBRARY)
+    power.runs = True
+    code, out, err = run("add", str(path), "--jsonl")
+    assert (code, err, set(rows(out)[0])) == (0, "", ADDED)
+    assert len(power.engine.handles) == 1
+    run("add", str(path), "--jsonl")
+    assert (len(power.engine.handles), power.num_connects) == (1, 0)
 
 
 @pytest.mark.parametrize("args", [("nonsense",), ("ask",), ("search", "x", "-k", "0"), ("eval", "retrieval", "/none")])

@@ -38,12 +38,16 @@ def state_of(accept: str) -> dict[str, str]:
     return {"state": "starting", "sentence": f"asked in {accept}"}
 
 
+PICKED: list[str] = []
+
+
 @pytest.fixture
 def client() -> Iterator[TestClient]:
     app = Starlette(
         routes=[Route("/", hello), Route("/project/file", upload, methods=["POST"]), WebSocketRoute("/ws", socket)]
     )
-    app.add_middleware(PageGuard, state_of=state_of, most_mib=1)
+    app.add_middleware(PageGuard, state_of=state_of, picked=PICKED.append, most_mib=1)
+    PICKED.clear()
     with TestClient(app, base_url="http://localhost:8756") as client:
         yield client
 
@@ -115,3 +119,12 @@ def test_the_state_is_told_in_the_readers_language(client: TestClient) -> None:
     answer = client.get("/readonce/state", headers={"accept-language": "zh-CN"})
     assert answer.json() == {"state": "starting", "sentence": "asked in zh-CN"}
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_what_was_picked_is_handed_on_by_its_name(client: TestClient) -> None:
+    """From the page itself only, and never more than a name's length."""
+    own = {"origin": "http://localhost:8756"}
+    assert client.post("/readonce/picked", content="安全说明", headers=own).status_code == 200
+    assert client.post("/readonce/picked", content="x" * 5000, headers=own).status_code == 200
+    assert client.post("/readonce/picked", content="y", headers={"origin": "http://elsewhere"}).status_code == 403
+    assert PICKED == ["安全说明", "x" * 1024]

@@ -102,3 +102,41 @@ def test_hit_rate_is_tokens_reused_of_tokens_asked(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: Page())
     assert [_hit_rate("http://x") for _ in range(3)] == [0.725, None, None]
+
+
+def test_names_of_a_removed_document_are_forgotten(settings: Settings) -> None:
+    """Nothing is made where nothing was remembered."""
+    from app.power import LEDGER_NAME
+    from engine.base import Prefix
+    from engine.ledger import Ledger
+
+    Power(settings).forget(lambda name: True)
+    assert not (settings.home / LEDGER_NAME).exists()
+    ledger = Ledger(settings.home / LEDGER_NAME)
+    prefixes = [Prefix((1, number), "kb", name) for number, name in enumerate(("kb/a.md/1", "kb/b.md/1"))]
+    for prefix in prefixes:
+        ledger.settle(prefix, instance="i", cached_tokens=0, first_token_ms=1.0)
+    Power(settings).forget(lambda name: name == "kb/a.md/1")
+    again = [ledger.settle(each, instance="i", cached_tokens=0, first_token_ms=1.0, block_size=1) for each in prefixes]
+    assert [verdict.cold_because for verdict in again] == ["first_use", "evicted"]
+    ledger.close()
+
+
+@pytest.mark.parametrize(("features", "joins"), [({"core": True}, True), (None, False)])
+async def test_only_an_engine_that_runs_and_knows_handles_is_joined(
+    settings: Settings,
+    tokenizer: Tokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+    features: dict[str, bool] | None,
+    joins: bool,
+) -> None:
+    """No lease is taken, nothing is started."""
+    running = RunningEngine("http://127.0.0.1:9", "m", "i", 8192, folder=tokenizer.folder, features=features)
+    monkeypatch.setattr("engine.lease.connect", lambda settings, report: pytest.fail("a lease was taken"))
+    for found in (None, running):
+        monkeypatch.setattr("engine.lease.find", lambda settings, found=found: found)
+        joined = await Power(settings).join()
+        assert (joined is not None) == (joins and found is not None)
+        if joined is not None:
+            assert joined[0].features.handles
+            await joined[0].close()

@@ -83,10 +83,54 @@ def test_settings_are_frozen() -> None:
 
 def test_model_and_section_budget_follow_the_device() -> None:
     """A GPU takes the large model and long sections, a CPU the small ones; what is set explicitly wins."""
-    cpu, gpu = Settings.load(device="cpu"), Settings.load(device="gpu")
+    cpu, gpu = Settings.load(device="cpu"), Settings.load(profile="48gb")
     assert (cpu.model_name, cpu.section_budget) == ("qwen2.5-coder-0.5b", 2_000)
     assert (gpu.model_name, gpu.section_budget) == ("qwen3-4b", 32_000)
     assert Settings.load(device="cpu", model="smollm2-135m").model_name == "smollm2-135m"
+
+
+@pytest.mark.parametrize(
+    ("profile", "model_len", "section"),
+    [
+        ("cpu", 8_192, 2_000),
+        ("12gb", 12_288, 6_000),
+        ("24gb", 32_768, 16_000),
+        ("48gb", 65_536, 32_000),
+        ("80gb", 131_072, 48_000),
+        ("141gb", 262_144, 64_000),
+    ],
+)
+def test_profile_decides_how_much_is_read_at_once(profile: str, model_len: int, section: int) -> None:
+    """Without a word about the device: a profile names one."""
+    settings = Settings.load(profile=profile)
+    assert (settings.model_len, settings.section_budget) == (model_len, section)
+    assert settings.engine.profile == profile
+    assert settings.engine.max_model_len is None
+
+
+def test_known_model_that_reads_less_than_the_profile_lowers_it() -> None:
+    """Sections that the model can't read would be refused at the first question."""
+    settings = Settings.load(profile="141gb", model="qwen2.5-coder-0.5b")
+    assert settings.model_len == 32_768
+    assert settings.section_budget == 32_768 - settings.reserve_tokens
+
+
+def test_engine_settings_reach_the_engine_by_its_own_names() -> None:
+    """What is not set stays the profile's to decide."""
+    given = Settings.load(profile="24gb", kv_dtype="fp8", quantization="fp8", kv_offloading_gib=64).engine
+    assert (given.kv_cache_dtype, given.quantization, given.kv_offloading_gib) == ("fp8", "fp8", 64)
+    bare = Settings.load(profile="24gb", kv_dtype="bf16").engine
+    assert (bare.kv_cache_dtype, bare.quantization, bare.kv_offloading_gib) == ("bfloat16", None, None)
+
+
+def test_profile_and_device_that_exclude_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of the two is meant only the person knows."""
+    monkeypatch.setenv("READONCE_DEVICE", "cpu")
+    monkeypatch.setenv("READONCE_PROFILE", "24gb")
+    problem = refusal()
+    assert problem.code == "bad_setting"
+    assert "24gb" in problem.message
+    assert "cpu" in problem.message
 
 
 @pytest.mark.parametrize("max_sections", [1, 2, 3])
@@ -126,3 +170,21 @@ def test_answer_that_leaves_nothing_to_read_is_refused(monkeypatch: pytest.Monke
     assert problem.code == "bad_setting"
     assert "max_model_len" in problem.message
     assert "answer_tokens" in problem.message
+
+
+def test_variables_of_the_engines_own_side_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that is started inherits them; it refuses what it does not know itself."""
+    monkeypatch.setenv("READONCE_PLUGIN_PIN_SHARE", "0.25")
+    assert Settings.load().offline is False
+
+
+def test_token_of_an_engine_elsewhere_reaches_the_engine_and_nothing_that_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the settings nor what the engine is told are printed with it."""
+    monkeypatch.setenv("READONCE_ENGINE_TOKEN", "s3cret")
+    settings = Settings.load()
+    assert settings.engine.token == "s3cret"
+    assert "s3cret" not in f"{settings!r} {settings} {settings.engine!r}"
+    monkeypatch.delenv("READONCE_ENGINE_TOKEN")
+    assert Settings.load().engine.token is None

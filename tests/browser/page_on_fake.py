@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from app import web
@@ -40,6 +41,14 @@ class FakePower:
             report(f"Playing the start of an engine ({second + 1} of {START_S})")
             await asyncio.sleep(1)
         return self.engine, self.tokenizer
+
+    async def join(self) -> tuple[Engine, Tokenizer] | None:
+        return None
+
+    def free(self, namespace: str, is_meant: Callable[[str], bool]) -> int:
+        return 0
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None: ...
 
     async def release(self, linger: bool) -> None:
         await self.engine.close()

@@ -264,6 +264,18 @@ def test_a_taken_port_is_told_in_one_sentence(served: Served, server: Server) ->
     assert "Traceback" not in done.stderr
 
 
+def test_what_is_picked_to_ask_about_is_told_to_the_server(served: Served, page: Page) -> None:
+    """So that it is read before the question comes; what stands there when the page opens was picked by nobody."""
+    told: list[str | None] = []
+    page.on("request", lambda request: told.append(request.post_data) if "/readonce/picked" in request.url else None)
+    open_page(page, served)
+    trigger = page.locator("#mode-picker-trigger-document")
+    trigger.click()
+    with page.expect_request("**/readonce/picked"):
+        page.locator("[role=option],[role=menuitem],[role=menuitemradio]").nth(1).click()
+    assert told == [(trigger.text_content() or "").strip()]
+
+
 def test_chainlit_run_serves_the_same_page(served: Served, server: Server, page: Page) -> None:
     """From the project's root: title, starters and an answer, on the engine that already runs."""
     served.wait_until_ready()

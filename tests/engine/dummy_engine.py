@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import signal
 import sys
 import time
@@ -36,9 +37,14 @@ def serve(flags: list[str]) -> None:
             bodies = {
                 "/health": "",
                 "/v1/models": json.dumps({"data": [model]}),
+                "/v1/cache": json.dumps({"features": {"core": True, "attention": False, "events": True}}),
                 "/version": json.dumps({"version": "0.29.0"}),
                 "/metrics": 'vllm:cache_config_info{block_size="32",num_gpu_blocks="99"} 1.0\n',
             }
+            if self.path.startswith("/v1") and self.headers["Authorization"] != f"Bearer {os.environ['VLLM_API_KEY']}":
+                self.send_response(401)
+                self.end_headers()
+                return
             body = bodies.get(self.path, "")
             self.send_response(503 if mode == "never-ready" or self.path not in bodies else 200)
             self.end_headers()

@@ -20,11 +20,17 @@ class Double:
         chunks: Sent one by one as server-sent events; a float among them is a pause in seconds, `"cut"` ends the
             connection without a word.
         refuse: Gets a request's body; an (HTTP status, message) refuses it.
+        route: Gets method, path and body; an (HTTP status, value) is the whole answer, as JSON.
+        requests: (method, path, token) of each request.
+        traceparents: What each request's trace continues from.
     """
 
     chunks: list[Any] = field(default_factory=list)
     refuse: Callable[[dict[str, Any]], tuple[int, str] | None] = lambda body: None
+    route: Callable[[str, str, dict[str, Any]], tuple[int, Any] | None] = lambda method, path, body: None
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[tuple[str, str, str | None]] = field(default_factory=list)
+    traceparents: list[str | None] = field(default_factory=list)
     num_broken_pipes: int = 0
     url: str = ""
 
@@ -48,14 +54,17 @@ def _chunk(choices: list[dict[str, Any]], total: dict[str, Any] | None) -> dict[
 def serving(double: Double) -> Iterator[Double]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
             double.bodies.append(body)
+            double.requests.append((self.command, self.path, self.headers.get("Authorization")))
+            double.traceparents.append(self.headers.get("traceparent"))
             refusal = double.refuse(body)
             if refusal is not None:
-                self.send_response(refusal[0])
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(json.dumps({"error": {"message": refusal[1], "code": refusal[0]}}).encode())
+                self.answer(refusal[0], {"error": {"message": refusal[1], "code": refusal[0]}})
+                return
+            whole = double.route(self.command, self.path, body)
+            if whole is not None:
+                self.answer(*whole)
                 return
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
@@ -72,6 +81,14 @@ def serving(double: Double) -> Iterator[Double]:
                 self.wfile.write(b"data: [DONE]\n\n")
             except OSError:
                 double.num_broken_pipes += 1
+
+        do_GET = do_PATCH = do_DELETE = do_POST  # noqa: N815, the names that the base class calls
+
+        def answer(self, status: int, value: Any) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(value).encode())
 
         def log_message(self, *arguments: object) -> None:
             pass

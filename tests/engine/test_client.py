@@ -1,9 +1,10 @@
-"""What the client sends to a server, and what it makes of the answer and of each failure."""
+"""What the client sends to a server without our routes, and what it makes of the answer and of each failure."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from http_double import Double, serving, usage, words
@@ -11,9 +12,11 @@ from processes import eventually
 
 from engine.base import Delta, EngineError, Finish, Prefix, Prompt, Sampling
 from engine.client import Client
+from engine.salts import Salts
 from engine.server import RunningEngine
+from engine.tokenizer import Tokenizer
 
-PREFIX = Prefix(tuple(range(64)), salt="c2FsdA", name="doc")
+PREFIX = Prefix(tuple(range(64)), "kb", "doc")
 PROMPT = Prompt(PREFIX, (7, 8))
 
 
@@ -35,10 +38,11 @@ async def read(client: Client, prompt: Prompt = PROMPT, sampling: Sampling | Non
     return "".join(event.text for event in events if isinstance(event, Delta)), finish
 
 
-async def test_request_carries_ids_salt_and_sampling(double: Double) -> None:
-    """Token ids, never text; the answer never runs over the context's end."""
+async def test_request_carries_ids_salt_and_sampling(double: Double, tmp_path: Path) -> None:
+    """Token ids, never text; the namespace's salt; the answer never runs over the context's end."""
     double.chunks = [words("Hi", [5], "stop"), usage(66, 1, 0)]
-    await read(client_of(double), sampling=Sampling(stop=("X",), repetition_penalty=1.1, priority=3))
+    sampling = Sampling(stop=("X",), repetition_penalty=1.1, priority=3, min_tokens=2, ignore_eos=True)
+    await read(client_of(double, salts=Salts(tmp_path)), sampling=sampling)
     assert double.bodies == [
         {
             "model": "m",
@@ -50,17 +54,19 @@ async def test_request_carries_ids_salt_and_sampling(double: Double) -> None:
             "stream_options": {"include_usage": True},
             "return_token_ids": True,
             "repetition_penalty": 1.1,
-            "cache_salt": "c2FsdA",
+            "cache_salt": Salts(tmp_path).salt_of("kb"),
             "priority": 3,
+            "min_tokens": 2,
+            "ignore_eos": True,
         }
     ]
 
 
-async def test_unsalted_prefix_sends_no_salt_and_no_needless_field(double: Double) -> None:
+async def test_without_salts_no_salt_is_sent_and_no_needless_field(double: Double) -> None:
     """A server that does not know a field is not asked about it without need."""
     double.chunks = [words("Hi", [5], "stop"), usage(66, 1, 0)]
     await read(client_of(double), Prompt(Prefix((1, 2)), (3,)), Sampling(max_tokens=5))
-    assert double.bodies[0].keys() & {"cache_salt", "priority"} == set()
+    assert double.bodies[0].keys() & {"cache_salt", "priority", "min_tokens", "ignore_eos"} == set()
     assert double.bodies[0]["max_tokens"] == 5
 
 
@@ -90,16 +96,21 @@ async def test_what_the_server_does_not_report_is_unknown(double: Double) -> Non
 
 
 @pytest.mark.parametrize("status", [400, 422])
-async def test_plain_server_is_asked_again_without_vllms_fields_and_from_then_on(double: Double, status: int) -> None:
-    """The answer's ids are then made from its words."""
+async def test_plain_server_is_asked_again_without_vllms_fields_and_from_then_on(
+    double: Double, status: int, tokenizer: Tokenizer
+) -> None:
+    """The answer's ids are then made from its words, and what is missing is told."""
     double.refuse = lambda body: (
         (status, "Unrecognized request argument: return_token_ids") if "return_token_ids" in body else None
     )
     double.chunks = [words("Hi"), words(" you", None, "stop"), usage(66, 2, None)]
-    client = client_of(double, encode=lambda text: [len(text)])
+    client = client_of(double, tokenizer=tokenizer)
+    assert "share their cache" not in client.features.off
     for _ in range(2):
         text, finish = await read(client)
-        assert (text, finish.token_ids, finish.receipt.cached_tokens) == ("Hi you", (6,), None)
+        assert (text, finish.receipt.cached_tokens) == ("Hi you", None)
+        assert finish.token_ids == tokenizer.encode_text("Hi you")
+    assert "knowledge bases share their cache" in client.features.off
     assert [set(body) & {"return_token_ids", "cache_salt"} != set() for body in double.bodies] == [True, False, False]
 
 
@@ -191,6 +202,41 @@ async def test_warm_asks_for_one_token_at_low_priority(double: Double) -> None:
     body = double.bodies[0]
     assert (body["prompt"], body["max_tokens"]) == ([*range(64), 0], 1)
     assert body["priority"] > Sampling().priority
+
+
+async def test_prefix_is_read_ahead_by_asking_about_it(double: Double) -> None:
+    """In the background too; what comes of it is not known, and a failure only delays: the question tells it."""
+    double.chunks = [words("x", [9], "length"), usage(65, 1, 0)]
+    client = client_of(double)
+    handle = await client.cache_prefix(PREFIX)
+    assert (handle.id, handle.num_tokens, handle.resident_tokens, handle.state) == (PREFIX.id, 64, None, "unknown")
+    await client.cache_prefix(PREFIX, wait=False)
+    assert await asyncio.to_thread(eventually, lambda: len(double.bodies) == 2)
+    assert [body["max_tokens"] for body in double.bodies] == [1, 1]
+    double.refuse = lambda body: (500, "no")
+    await client.cache_prefix(PREFIX, wait=False)
+    assert await asyncio.to_thread(eventually, lambda: len(double.bodies) == 3)
+    await client.free_prefix(PREFIX)
+    await client.release_session("chat")
+    await client.close()
+    assert len(double.bodies) == 3
+
+
+def test_what_is_missing_is_one_sentence_that_says_what_to_do(double: Double) -> None:
+    """`features.off` of a server without our routes."""
+    features = client_of(double).features
+    assert not features.handles
+    assert double.url in features.off
+    assert features.off.endswith("start it with VLLM_PLUGINS=readonce to have them.")
+
+
+async def test_token_is_sent(double: Double) -> None:
+    """As vLLM wants it."""
+    double.chunks = [words("x", [9], "stop"), usage(65, 1, 0)]
+    running = RunningEngine(double.url, "m", "life-1", max_model_len=100, token="secret")
+    await read(Client(running))
+    assert double.requests == [("POST", "/v1/completions", "Bearer secret")]
+    assert "secret" not in repr(running)
 
 
 async def test_two_hundred_streams_at_once(double: Double) -> None:

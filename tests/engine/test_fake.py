@@ -139,6 +139,94 @@ async def test_crowd_in_a_small_pool_waits_and_yields_but_all_end() -> None:
     assert engine.cache.num_free == 59
 
 
+async def test_namespaces_share_nothing() -> None:
+    """The same ids in another knowledge base are cold."""
+    engine = FakeEngine()
+    cached = []
+    for namespace in ("a", "a", "b", "", "b"):
+        _, finish = await read(engine, question(prefix=Prefix(PREFIX.token_ids, namespace)))
+        cached.append(finish.receipt.cached_tokens)
+    assert cached == [0, 96, 0, 0, 96]
+
+
+async def test_freed_prefix_is_cold_and_others_stay() -> None:
+    """Also one that begins alike; what comes back is cached again. Freeing what is unknown does nothing."""
+    engine = FakeEngine()
+    longer = Prefix((*PREFIX.token_ids, *range(500, 600)))
+    for prefix in (PREFIX, longer):
+        await engine.cache_prefix(prefix)
+    await engine.free_prefix(PREFIX)
+    await engine.free_prefix(Prefix((1, 2, 3)))
+    told = []
+    for prefix in (PREFIX, PREFIX, longer):
+        _, finish = await read(engine, question(prefix=prefix))
+        told.append((finish.receipt.cached_tokens, finish.receipt.cold_because))
+    assert told == [(0, "first_use"), (96, None), (192, None)]
+
+
+async def test_prefix_cached_in_the_background_is_read_without_waiting() -> None:
+    """The call returns before anything was read; the first question then finds it."""
+    engine = FakeEngine()
+    handle = await engine.cache_prefix(PREFIX, wait=False)
+    assert (handle.state, handle.resident_tokens, engine.calls) == ("cold", 0, [])
+    await asyncio.sleep(0)
+    while engine.num_running:
+        await asyncio.sleep(0)
+    assert [(h.id, h.state, h.resident_tokens) for h in engine.handles] == [(PREFIX.id, "warm", 96)]
+
+
+async def test_prefix_lives_as_long_as_it_is_used_within_its_ttl() -> None:
+    """Each question renews it; without a TTL it stays."""
+    now = [0.0]
+    engine = FakeEngine(clock=lambda: now[0])
+    await engine.cache_prefix(PREFIX, ttl_s=10)
+    await engine.cache_prefix(Prefix((1, 2)))
+    for at, known in ((9, 2), (18, 2), (29, 1)):
+        now[0] = at
+        assert len(engine.handles) == known
+        if known == 2:
+            await read(engine, question())
+
+
+async def test_session_takes_along_what_came_by_sessions_only() -> None:
+    """What somebody else made known stays, and what another session holds."""
+    engine = FakeEngine()
+    own, shared, asked = (Prefix((*range(50), number)) for number in range(3))
+    await engine.cache_prefix(own, session="a")
+    await engine.cache_prefix(shared, session="a")
+    await engine.cache_prefix(shared, session="b")
+    await read(engine, question(prefix=asked))
+    await engine.cache_prefix(asked, session="a")
+    for session, left in (("nobody", 3), ("a", 2), ("a", 2), ("b", 1)):
+        await engine.release_session(session)
+        assert len(engine.handles) == left
+    assert engine.handles[0].id == asked.id
+
+
+async def test_pinned_prefix_stays_though_others_fill_the_pool() -> None:
+    """Until it is freed; then its blocks are as free as any."""
+    engine = FakeEngine(max_model_len=200, block_size=4, num_blocks=120)
+    await engine.cache_prefix(PREFIX, pin=True)
+    for number in range(20):
+        await read(engine, question(prefix=Prefix(tuple(range(number * 1000, number * 1000 + 150)))))
+    assert engine.handles[0].resident_tokens == 100
+    await engine.free_prefix(PREFIX)
+    assert engine.cache.num_free == engine.cache.num_blocks - 1
+
+
+async def test_pins_never_starve_the_pool() -> None:
+    """At most half of it, and always room for the longest prompt; the numbers are in the sentence."""
+    engine = FakeEngine(max_model_len=300, block_size=4, num_blocks=121)
+    await engine.cache_prefix(PREFIX, pin=True)
+    await engine.cache_prefix(PREFIX, pin=True)
+    with pytest.raises(EngineError, match=r"100 tokens are pinned and 180 of 480 may be: 90 more") as caught:
+        await engine.cache_prefix(Prefix(tuple(range(90))), pin=True)
+    assert caught.value.code == "pins_full"
+    with pytest.raises(EngineError, match=r"300 tokens .* at most 299") as caught:
+        await engine.cache_prefix(Prefix(tuple(range(300))))
+    assert caught.value.code == "does_not_fit"
+
+
 def test_pool_smaller_than_one_prompt_is_refused() -> None:
     """As vLLM refuses to start then."""
     with pytest.raises(ValueError, match="do not hold 8192 tokens"):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from processes import Hold, eventually, holding, pids_of_group
 
 from engine.base import EngineError
 from engine.lease import connect, find, status, stop
+from engine.probe import probe
 from engine.record import read_record
 from engine.server import EngineSettings
 from engine.wire import Line, socket_path
@@ -85,6 +87,30 @@ def test_engine_is_started_used_and_gone_with_its_last_lease(settings: EngineSet
     assert find(settings) is None
     assert not record.exists()
     assert not socket_path(settings.state_dir).exists()
+
+
+def test_an_engine_started_here_wants_its_own_token(settings: EngineSettings) -> None:
+    """A new one each time, in the record of the owner only; it is found with its features, and shown to nobody."""
+    tokens = []
+    for _ in range(2):
+        with connect(settings, program=PROGRAM) as lease:
+            engine = lease.engine
+            record = read_record(settings.state_dir)
+            assert record is not None
+            assert engine.token == record.token
+            assert engine.features == {"core": True, "attention": False, "events": True}
+            assert str(engine.token) not in f"{engine} {record}"
+            tokens.append(engine.token)
+            assert probe(engine.url, token=engine.token).features == engine.features
+            for token, said in ((None, "wants a token"), ("other", "does not take this token")):
+                with pytest.raises(EngineError, match=said) as caught:
+                    connect(replace(settings, url=engine.url, token=token))
+                assert caught.value.code == "token_refused"
+            elsewhere = connect(replace(settings, url=engine.url, token=engine.token)).engine
+            assert (elsewhere.model, elsewhere.token) == ("tiny-model", engine.token)
+            lease.close()
+    assert tokens[0] != tokens[1]
+    assert all(len(token or "") >= 43 for token in tokens)
 
 
 def test_second_command_finds_the_same_engine(settings: EngineSettings, hold: Hold) -> None:
@@ -327,7 +353,7 @@ def test_server_that_ends_at_once_leaves_no_traceback_of_its_keeper(
             "ValueError: To serve at least one request with the model's max seq len (8192), (0.18 GiB KV cache is "
             "needed, which is larger than the available KV cache memory (0.01 GiB). Based on the available memory, "
             "the estimated maximum model length is 448. Try",
-            "out_of_memory",
+            "does_not_fit",
             r"8192 tokens needs 0.18 GiB .* only 0.01 GiB .* \(at most 448 fit\)",
         ),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried", "out_of_memory", "not enough memory for the model"),
@@ -408,7 +434,9 @@ def test_engine_elsewhere_is_asked_what_it_is_and_left_alone(settings: EngineSet
     """With a url nothing is started, and closing or stopping does nothing to it."""
     with connect(settings, program=PROGRAM) as lease:
         url = f"{lease.engine.url}/v1/"
-        elsewhere = EngineSettings(**(vars(settings) | {"url": url, "state_dir": settings.state_dir / "none"}))
+        elsewhere = EngineSettings(
+            **(vars(settings) | {"url": url, "token": lease.engine.token, "state_dir": settings.state_dir / "none"})
+        )
         remote = connect(elsewhere)
         assert (remote.engine.model, remote.engine.max_model_len) == ("tiny-model", 4096)
         assert remote.engine.url == lease.engine.url

@@ -103,3 +103,14 @@ def test_broken_ledger_starts_anew(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "l.sqlite")
     assert settle(ledger, 0).cold_because == "first_use"
     assert settle(ledger, 992).cold_because is None
+
+
+def test_forgotten_prefix_is_used_for_the_first_time_again(ledger: Ledger) -> None:
+    """By handle or by name; the others stay known."""
+    settle(ledger, 0)
+    settle(ledger, 0, OTHER)
+    ledger.forget(lambda handle, name: name == "doc/1")
+    assert settle(ledger, 0) == Verdict("first_use", 800.0)
+    assert settle(ledger, 0, OTHER).cold_because == "evicted"
+    ledger.forget(lambda handle, name: handle == OTHER.id)
+    assert settle(ledger, 0, OTHER).cold_because == "first_use"

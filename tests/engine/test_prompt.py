@@ -105,13 +105,13 @@ def test_history_of_three_turns_keeps_growing_at_its_end(layout: Layout) -> None
 
 
 def test_prefix_is_the_same_whatever_is_asked(layout: Layout) -> None:
-    """Question, hints, history and salt leave the prefix's ids alone; the salt changes its handle."""
+    """Question, hints, history and namespace leave the prefix's ids alone; the namespace changes its handle."""
     ids = [layout.section_ids(CAT)]
-    plain, salted = layout.prefix(ids, name="cats"), layout.prefix(ids, salt="s", name="cats")
+    plain, apart = layout.prefix(ids, name="cats"), layout.prefix(ids, "kb", "cats")
     assert layout.ask(plain, "A?", hints=["h"], history_ids=(1, 2)).prefix == plain
-    assert plain.token_ids == salted.token_ids
-    assert re.fullmatch(r"[0-9a-f]{16}", plain.id)
-    assert plain.id != salted.id
+    assert plain.token_ids == apart.token_ids
+    assert re.fullmatch(r"[0-9a-f]{32}", plain.id)
+    assert plain.id != apart.id
     assert plain.id == layout.prefix(ids, name="renamed").id
 
 

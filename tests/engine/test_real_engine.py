@@ -9,6 +9,7 @@ import re
 import signal
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from engine.lease import Lease, connect, find
 from engine.ledger import Ledger
 from engine.prompt import Layout, SectionText
 from engine.record import read_record
+from engine.salts import Salts
 from engine.server import EngineSettings
 from engine.tokenizer import Tokenizer
 
@@ -67,7 +69,7 @@ async def test_second_question_reuses_at_least_95_percent(lease: Lease, model_fo
     """A section of about 2,000 tokens: the second prompt is read from the cache, and so is the next turn's."""
     layout = Layout(Tokenizer(model_folder))
     paragraphs = tuple((n, f"Locker {n} holds {n * 7} umbrellas and is opened at {n % 12} o'clock.") for n in range(65))
-    prefix = layout.prefix([layout.section_ids(SectionText("Lockers", paragraphs))], salt="c2FsdA", name="lockers")
+    prefix = layout.prefix([layout.section_ids(SectionText("Lockers", paragraphs))], "kb", "lockers")
     assert 1700 < prefix.num_tokens < 2100
     client = Client(lease.engine, Ledger(tmp_path / "ledger.sqlite"))
     first_prompt = layout.ask(prefix, "How many umbrellas are in locker 3?")
@@ -107,9 +109,10 @@ async def test_words_and_ids_of_a_stream_belong_together(lease: Lease, model_fol
     await client.close()
 
 
-async def test_fake_caches_as_vllm_does(lease: Lease) -> None:
+async def test_fake_caches_as_vllm_does(lease: Lease, tmp_path: Path) -> None:
     """32 random call sequences (ask, warm, follow up, reset; salts, shared beginnings, aligned ends, evictions)."""
-    url, client = lease.engine.url, Client(lease.engine)
+    url, plain = lease.engine.url, replace(lease.engine, features=None)
+    clients = {None: Client(plain)} | {name: Client(plain, salts=Salts(tmp_path)) for name in ("a", "b")}
     assert (lease.engine.num_blocks, lease.engine.block_size) == (NUM_BLOCKS, BLOCK_SIZE)
     post(f"{url}/reset_prefix_cache")
     fake = BlockCache(NUM_BLOCKS, BLOCK_SIZE)
@@ -124,7 +127,7 @@ async def test_fake_caches_as_vllm_does(lease: Lease) -> None:
         asked: list[tuple[list[int], str | None]] = []
         for step in range(6):
             what = dice.choice(["ask", "ask", "ask", "again", "warm", "follow"])
-            salt = dice.choice([None, None, "YQ", "Yg"])
+            salt = dice.choice([None, None, "a", "b"])
             tail = [dice.randrange(100, 40_000) for _ in range(dice.choice([0, 1, 5, 32]))]
             prompt = [*dice.choice(documents), *tail]
             if what == "again" and asked:
@@ -133,7 +136,7 @@ async def test_fake_caches_as_vllm_does(lease: Lease) -> None:
                 before, salt = dice.choice(asked)
                 prompt = [*before, *tail, 7]
             max_tokens = 1 if what == "warm" else dice.choice([1, 2, 12, 34])
-            finish = await read(client, Prompt(Prefix(tuple(prompt), salt), ()), max_tokens)
+            finish = await read(clients[salt], Prompt(Prefix(tuple(prompt), salt or ""), ()), max_tokens)
             known_before = fake.num_known
             cached = fake.ask(prompt, finish.token_ids, salt)
             assert finish.receipt.cached_tokens == cached, f"sequence {sequence}, step {step}: {what}"
@@ -145,7 +148,8 @@ async def test_fake_caches_as_vllm_does(lease: Lease) -> None:
             assert fake.reset()
     assert num_hits > 40
     assert num_evicting > 12, "the pool was never full: the test proves little"
-    await client.close()
+    for client in clients.values():
+        await client.close()
 
 
 async def test_warm_prefix_is_whole_for_its_first_question(lease: Lease) -> None:
@@ -182,9 +186,7 @@ async def test_stopped_stream_is_aborted_in_the_engine(lease: Lease, how: str) -
 
 async def test_too_long_prompt_is_the_engines_refusal_too(lease: Lease) -> None:
     """Where the client does not know the limit, the server's 400 is translated."""
-    from dataclasses import replace
-
-    client = Client(replace(lease.engine, max_model_len=100_000))
+    client = Client(replace(lease.engine, max_model_len=100_000, features=None))
     with pytest.raises(EngineError, match="too long") as caught:
         await read(client, Prompt(Prefix(tuple(range(100, 100 + MAX_MODEL_LEN))), (7,)))
     assert caught.value.code == "prompt_too_long"
@@ -276,9 +278,17 @@ def test_interrupted_start_leaves_no_process(model_folder: Path, tmp_path: Path,
     assert eventually(lambda: not pids_of_group(group), 10)
 
 
-def test_cache_too_small_for_the_context_is_one_sentence(model_folder: Path, tmp_path: Path) -> None:
-    """What vLLM says after it has loaded the weights, with the numbers and what to do."""
+def test_cache_too_small_for_the_context_is_one_sentence(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the start; and what vLLM says after it has loaded the weights, where nobody has reckoned."""
+    settings = settings_for(model_folder, tmp_path, num_gpu_blocks_override=8)
+    with pytest.raises(EngineError, match=r"2,304 tokens needs .* at most 224 tokens fit") as caught:
+        connect(settings)
+    assert caught.value.code == "does_not_fit"
+    assert not (tmp_path / "engine.log").exists()
+    monkeypatch.setattr("engine.process.refuse_what_does_not_fit", lambda *given: None)
     with pytest.raises(EngineError, match=r"2304 tokens needs .* GiB .* shorter context \(max_model_len\)") as caught:
-        connect(settings_for(model_folder, tmp_path, num_gpu_blocks_override=8))
-    assert caught.value.code == "out_of_memory"
-    assert find(settings_for(model_folder, tmp_path)) is None
+        connect(settings)
+    assert caught.value.code == "does_not_fit"
+    assert find(settings) is None

@@ -163,3 +163,20 @@ def test_what_is_pinned_keeps_its_room_and_a_question_that_needs_it_runs_alone()
     run(scene())
     assert max(hot) == 1
     assert desk.bridge.resident_tokens(first) == 1024
+
+
+def test_a_pinned_prefix_in_use_is_hot_and_not_idle() -> None:
+    """So that what is pinned or in use can be added up, each prefix once."""
+    first, second = document(1, 512), document(2, 512)
+    desk = Desk(num_tokens=4096, pinned=lambda: [first, second])
+    seen: list[tuple[int, int]] = []
+
+    async def scene() -> None:
+        await desk.ask(first, number=0, max_tokens=2)
+
+    desk.bridge.on_step = lambda: seen.append(
+        (desk.door.snapshot().hot_tokens >= 512, desk.door.snapshot().idle_pinned_tokens)
+    )
+    run(scene())
+    assert set(seen) == {(True, 512)}
+    assert (desk.door.snapshot().hot_tokens, desk.door.snapshot().idle_pinned_tokens) == (0, 1024)

@@ -21,7 +21,9 @@ from pathlib import Path
 
 from engine.base import Finish, Prompt, Receipt, Sampling
 from engine.client import Client
+from engine.fit import fit_folder
 from engine.lease import connect
+from engine.profiles import choose
 from engine.prompt import Layout, SectionText
 from engine.server import EngineSettings
 from engine.tokenizer import Tokenizer
@@ -99,7 +101,12 @@ def main() -> None:
         time.sleep(3600)
     engine = lease.engine
     ready = {"ready_s": round(time.monotonic() - began, 1), "vllm": engine.version, "block_size": engine.block_size}
-    print(json.dumps(ready | {"num_blocks": engine.num_blocks, "max_model_len": engine.max_model_len}), flush=True)
+    fitted = fit_folder(settings, choose(settings.profile, "cuda"), given.folder)
+    predicted = {"num_blocks_predicted": fitted.pool.num_blocks if fitted else None}
+    print(
+        json.dumps(ready | {"num_blocks": engine.num_blocks, "max_model_len": engine.max_model_len} | predicted),
+        flush=True,
+    )
 
     async def measure() -> None:
         client, layout = Client(engine), Layout(Tokenizer(given.folder))

@@ -1,0 +1,199 @@
+"""Decides how a request of ours becomes one of vLLM's: through `AsyncLLM`, inside vLLM's own server.
+
+With the core's memo (`core`) the prompt that travels is the tail; without it, all ids. vLLM's detokenizer is off: it
+would walk through the whole prompt first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any
+
+from engine.base import EngineError, FinishReason, Sampling
+from engine.bridge import Bridge, Output, Times
+from engine.core import PREFIX_KEY, mark
+from engine.prefixes import Registered
+
+
+def open_bridge(engine_client: Any, uses_core: bool) -> Bridge:
+    """The engine of this server.
+
+    Args:
+        engine_client: vLLM's `AsyncLLM`.
+        uses_core: The engine core keeps prefixes (`core.install` succeeded there).
+    """
+    bridge = VllmBridge(engine_client)
+    if uses_core:
+        _send_tails_only(engine_client)
+        bridge.uses_core = True
+    return bridge
+
+
+class VllmBridge:
+    """See `bridge.Bridge`."""
+
+    def __init__(self, engine_client: Any) -> None:
+        config = engine_client.vllm_config
+        self._client = engine_client
+        self._cache = config.cache_config
+        self.uses_core = False
+        self.max_model_len: int = config.model_config.max_model_len
+        self.device: str = config.device_config.device_type
+        self._takes_priority = config.scheduler_config.policy == "priority"
+
+    @property
+    def block_size(self) -> int:
+        return int(self._cache.block_size)
+
+    @property
+    def num_blocks(self) -> int:
+        return int(self._cache.num_gpu_blocks or 0)
+
+    async def generate(
+        self,
+        prefix: Registered,
+        tail_ids: Sequence[int],
+        sampling: Sampling,
+        request_id: str,
+        *,
+        trace_headers: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[Output, None]:
+        room = self.max_model_len - prefix.num_tokens - len(tail_ids)
+        if room < 1:
+            raise EngineError(
+                "prompt_too_long",
+                f"The prompt has {prefix.num_tokens + len(tail_ids):,} tokens and the engine takes at most "
+                f"{self.max_model_len - 1:,}; ask about fewer pages, or start it with a larger max_model_len.",
+            )
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        params = SamplingParams(
+            max_tokens=min(sampling.max_tokens, room),
+            min_tokens=min(sampling.min_tokens, room),
+            ignore_eos=sampling.ignore_eos,
+            temperature=sampling.temperature,
+            repetition_penalty=sampling.repetition_penalty,
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        outputs = self._start(prefix, prefix.num_tokens, tail_ids, params, request_id, sampling.priority, trace_headers)
+        async with contextlib.aclosing(outputs):
+            async for output in outputs:
+                yield output
+
+    async def read(self, prefix: Registered, num_tokens: int, priority: int, request_id: str) -> int | None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        params = SamplingParams(
+            max_tokens=1, ignore_eos=True, temperature=0.0, detokenize=False, output_kind=RequestOutputKind.DELTA
+        )
+        follows = [int(prefix.token_ids[0])]
+        cached = None
+        outputs = self._start(prefix, num_tokens, follows, params, request_id, priority)
+        async with contextlib.aclosing(outputs):
+            async for output in outputs:
+                cached = output.cached_tokens
+        return cached
+
+    async def forget(self, prefix: Registered) -> int:
+        if not self.uses_core:
+            return 0
+        return int(await self._client.engine_core.call_utility_async("readonce_forget", prefix.id, prefix.salt))
+
+    async def none_hash(self) -> bytes | None:
+        """Where the core's chains of block hashes begin; None where it can't be asked."""
+        if not self.uses_core:
+            return None
+        return bytes(await self._client.engine_core.call_utility_async("readonce_none_hash"))
+
+    async def _start(
+        self,
+        prefix: Registered,
+        num_tokens: int,
+        tail_ids: Sequence[int],
+        params: Any,
+        request_id: str,
+        priority: int,
+        trace_headers: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[Output, None]:
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        prompt = await self._prompt(prefix, num_tokens, tail_ids, params, request_id, priority, trace_headers)
+        queued: dict[str, int] = {"priority": priority} if self._takes_priority else {}
+        outputs = self._client.generate(prompt, params, request_id, trace_headers=trace_headers, **queued)
+        try:
+            async with contextlib.aclosing(outputs):
+                async for output in outputs:
+                    given = output.outputs[0]
+                    yield Output(
+                        tuple(given.token_ids),
+                        output.num_cached_tokens,
+                        _reason(given.finish_reason) if output.finished else None,
+                        _times(output.metrics),
+                    )
+        except (EngineDeadError, EngineGenerateError) as error:
+            raise EngineError("engine_failed", f"The engine failed ({error}); look into its log.") from error
+        except ValueError as error:
+            raise EngineError("engine_failed", f"The engine refuses the request: {error}") from error
+
+    async def _prompt(
+        self,
+        prefix: Registered,
+        num_tokens: int,
+        tail_ids: Sequence[int],
+        params: Any,
+        request_id: str,
+        priority: int,
+        trace_headers: Mapping[str, str] | None,
+    ) -> Any:
+        from vllm.inputs.engine import tokens_input
+
+        salt = {"cache_salt": prefix.salt} if prefix.salt else {}
+        if not self.uses_core:
+            return tokens_input([*prefix.token_ids[:num_tokens].tolist(), *tail_ids], **salt)
+        params.extra_args = mark(params.extra_args, prefix.id, num_tokens, tail_ids)
+        request = self._client.input_processor.process_inputs(
+            request_id,
+            tokens_input(list(tail_ids), **salt),
+            params,
+            supported_tasks=await self._client.get_supported_tasks(),
+            priority=priority if self._takes_priority else 0,
+            trace_headers=trace_headers,
+        )
+        # The front end only counts them, for its metrics and its answers.
+        request.prompt_token_ids = range(num_tokens + len(tail_ids))
+        return request
+
+
+def _send_tails_only(engine_client: Any) -> None:
+    """What a marked request sends to the core is its mark: the tail is in it, the prefix is there."""
+    engine_core = engine_client.engine_core
+    add_request: Callable[[Any], Any] = engine_core.add_request_async
+
+    @functools.wraps(add_request)
+    async def adding(request: Any) -> Any:
+        sampling = request.sampling_params
+        if sampling is not None and sampling.extra_args and PREFIX_KEY in sampling.extra_args:
+            request = copy.copy(request)
+            request.prompt_token_ids = [0]
+        return await add_request(request)
+
+    engine_core.add_request_async = adding
+
+
+def _reason(reason: str | None) -> FinishReason:
+    if reason == "length":
+        return "length"
+    return "stop" if reason == "stop" else "abort"
+
+
+def _times(stats: Any) -> Times | None:
+    if stats is None or not stats.scheduled_ts or not stats.queued_ts:
+        return None
+    computed = stats.first_token_ts - stats.scheduled_ts if stats.first_token_ts else None
+    return Times(stats.scheduled_ts - stats.queued_ts, computed)

@@ -1,0 +1,75 @@
+"""What the engine core is given in the place of lists: a prompt is like the list of its ids, the memo like a folder."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core import Memo, Prompt
+
+IDS = st.lists(st.integers(0, 200_000), max_size=20)
+
+
+def prompt(prefix: list[int], tail: list[int]) -> Prompt:
+    return Prompt(prefix, np.asarray(prefix, dtype=np.int32), list(tail), False)
+
+
+@given(IDS, IDS, st.lists(IDS, max_size=3))
+def test_prompt_behaves_as_the_list_of_its_ids(prefix: list[int], tail: list[int], answers: list[list[int]]) -> None:
+    """Length, places, every slice, iteration, array and pickle: as a list, while an answer grows behind it."""
+    same, copied = prefix + tail, prompt(prefix, tail).copy()
+    for answer in answers:
+        copied.extend(answer)
+        copied.append(7)
+        same += [*answer, 7]
+    assert len(copied) == len(same)
+    assert list(copied) == same
+    assert copied == same
+    assert [copied[place] for place in range(-len(same), len(same))] == same + same
+    ends = [None, *range(-len(same) - 2, len(same) + 3)]
+    assert all(copied[start:end] == same[start:end] for start in ends for end in ends)
+    assert copied[::2] == same[::2]
+    assert np.asarray(copied).tolist() == same
+    assert list(pickle.loads(pickle.dumps(copied))) == same
+    room = np.zeros(len(same) + 1, dtype=np.int32)
+    room[: len(same)] = copied
+    assert room.tolist() == [*same, 0]
+
+
+def test_an_answer_does_not_grow_into_the_prefix_or_the_prompt() -> None:
+    """Two questions share a prefix; what one of them appends is in neither the prefix nor the other."""
+    prefix = [1, 2, 3]
+    first = prompt(prefix, [4])
+    second = first.copy()
+    second.append(5)
+    assert (prefix, list(first), list(second)) == ([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5])
+
+
+def test_memo_reads_a_prefix_once_and_names_one_that_is_not_there(tmp_path: Path) -> None:
+    """The file is read at the first question; afterwards it may be gone."""
+    np.arange(5, dtype="<i4").tofile(tmp_path / "ab12.i32")
+    memo = Memo(tmp_path)
+    assert memo.get("ab12").ids == [0, 1, 2, 3, 4]
+    (tmp_path / "ab12.i32").unlink()
+    assert memo.get("ab12").array.tolist() == [0, 1, 2, 3, 4]
+    for missing in ("cd34", "../ab12", ""):
+        with pytest.raises(KeyError):
+            memo.get(missing)
+
+
+def test_dropping_a_prefix_gives_the_hashes_that_no_other_has(tmp_path: Path) -> None:
+    """Two documents begin with the same instructions: freeing one leaves the other its beginning."""
+    for name in ("a", "b"):
+        np.arange(5, dtype="<i4").tofile(tmp_path / f"{name}.i32")
+    memo = Memo(tmp_path)
+    memo.get("a").hashes["salt"] = [b"same", b"a1", b"a2"]
+    memo.get("b").hashes["salt"] = [b"same", b"b1"]
+    memo.get("b").hashes["other"] = [b"a1"]
+    assert memo.drop("a", "salt") == [b"a1", b"a2"]
+    assert memo.drop("a", "salt") == []
+    assert memo.drop("b", "salt") == [b"same", b"b1"]
