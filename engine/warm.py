@@ -40,7 +40,7 @@ class Reading:
         self._belief = belief
         self._registered = registered
         self.target = belief.whole(registered)
-        self.position = self._low = self._before = belief.cached(registered)
+        self.position = self._low = belief.cached(registered)
         self._num_found = 0
         self._num_stalls = 0
 
@@ -65,9 +65,8 @@ class Reading:
             EngineError: `does_not_stay` if what was read was lost again three times without getting further;
                 what `Bridge.read` raises.
         """
-        # Older than one step: what the last one stored may not have been told yet.
         cached = self._belief.cached(self._registered)
-        if cached < self._before:
+        if cached < self.position:
             self._fall(cached)
             self.position = cached
         end = min(self.position + self._size(alone), self.target)
@@ -78,7 +77,7 @@ class Reading:
             found = self.position
         self._pace.observe(found, end - found, clock() - started)
         self._num_found = end - self.position if found >= end else 0
-        before, self._before, self.position = self.position, self.position, end
+        before, self.position = self.position, end
         self._belief.saw(self._registered, end)
         if found < before:
             self._fall(found)

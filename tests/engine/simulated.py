@@ -56,9 +56,9 @@ class SimulatedBridge:
         computed: Prompt tokens computed, by prefix.
         reads: Ids of the prefixes of all `read` calls, in order.
         aborted: Names of the requests that were aborted.
-        failures: The next calls of `read` or `generate` fail with these.
+        failures: The next calls of `read` or `generate` fail with these, after a moment.
         on_step: Called after each step.
-        on_cached: Called as soon as a step is scheduled: its blocks are known from then on.
+        on_cached: Called before a step's outputs are given.
     """
 
     def __init__(self, num_tokens: int, max_num_batched_tokens: int = 512, slope_s: float = 0.0) -> None:
@@ -131,7 +131,9 @@ class SimulatedBridge:
             name, prefix.id, Run(ids, prefix.salt), len(ids), max_tokens, (priority, next(self._arrivals))
         )
         if self.failures:
-            raise self.failures.pop(0)
+            failure = self.failures.pop(0)
+            await asyncio.sleep(0.01)
+            raise failure
         self._waiting.append(request)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work(), name="engine")
@@ -153,9 +155,9 @@ class SimulatedBridge:
             while self._waiting or self._running:
                 began_s = asyncio.get_running_loop().time()
                 scheduled, seconds = self._schedule()
-                self.on_cached()
                 assert scheduled, "a request that never fits was let in"
                 await asyncio.sleep(seconds)
+                self.on_cached()
                 self.steps.append(Step(began_s, seconds, {one.name: n for one, n in scheduled.items()}))
                 for request in scheduled:
                     if request in self._running and request.run.num_computed == len(request.run.token_ids):

@@ -422,6 +422,80 @@ def test_close_turns_away_who_waits_and_leaves_no_task() -> None:
     desk.check_all_is_quiet()
 
 
+def test_between_two_steps_a_question_has_the_time_of_one_for_its_first_token() -> None:
+    """A step is 112 tokens here, and a second holds 8 of them; while a first token is awaited it holds 4."""
+    desk = Desk(num_tokens=16_384)
+    warm, cold = document(1, 320), document(2, 9600)
+
+    async def reads_in_a_second(has_token: bool) -> int:
+        async with desk.door.enter(warm, 8, "a question that nobody sends") as place:
+            if has_token:
+                place.first_token()
+            await asyncio.sleep(0.3)
+            before = len(desk.bridge.reads)
+            await asyncio.sleep(1.0)
+            return len(desk.bridge.reads) - before
+
+    async def scene() -> None:
+        await desk.ask(warm)
+        warming = desk.door.warm(cold, "registered")
+        assert await reads_in_a_second(has_token=False) in (4, 5)
+        assert await reads_in_a_second(has_token=True) in (8, 9)
+        desk.door.cancel(cold.id)
+        await warming.wait()
+
+    run(scene())
+
+
+def test_what_was_just_warmed_is_warm_though_its_events_are_late() -> None:
+    """A question in the very moment goes at once, and nothing is read for it."""
+    desk = Desk(residency="late")
+    cold = document(1, 1600)
+
+    async def scene() -> None:
+        await desk.door.warm(cold, "registered").wait()
+        before = len(desk.bridge.reads)
+        answer = await desk.ask(cold)
+        assert (answer.waited_for, answer.cached_tokens) == (None, 1600)
+        assert len(desk.bridge.reads) == before
+
+    run(scene())
+
+
+def test_room_goes_first_to_questions_on_what_is_in_use() -> None:
+    """Two wait for room on warm documents, and it comes for one: the later one, whose document takes none."""
+    desk = Desk(num_tokens=2048)
+    used, leaving, resting = document(1, 512), document(2, 800), document(3, 400)
+
+    async def scene() -> list[Answer]:
+        for one in (used, leaving, resting):
+            await desk.ask(one)
+        return await gather(
+            desk.ask(used, max_tokens=250),
+            desk.ask(leaving, max_tokens=20),
+            desk.ask(resting, at_s=0.005),
+            desk.ask(used, number=1, at_s=0.01, num_tail=700),
+        )
+
+    _, _, resting_answer, used_answer = run(scene())
+    assert used_answer.waited_for == "room"
+    assert used_answer.placed_s < resting_answer.placed_s
+
+
+def test_seconds_waited_count_for_a_long_document() -> None:
+    """A short one that comes when the long one has waited for most of its own time is read after it."""
+    desk = Desk(num_tokens=40_000)
+    first, long, short, late = document(1, 3200), document(2, 4800), document(3, 1600), document(4, 1600)
+
+    async def scene() -> list[Answer]:
+        return await gather(
+            desk.ask(first), desk.ask(long, at_s=0.1), desk.ask(short, at_s=1.0), desk.ask(late, at_s=4.6)
+        )
+
+    answers = {answer.prefix_id: answer.placed_s for answer in run(scene())}
+    assert sorted(answers, key=answers.__getitem__) == [one.id for one in (first, short, long, late)]
+
+
 ARRIVALS = st.lists(
     st.tuples(
         st.sampled_from(["ask", "ask", "ask", "warm", "cancel"]),
