@@ -16,6 +16,7 @@ from engine.detokenize import Detokenizer
 from engine.metrics import FirstToken
 from engine.parts import Parts, Place, WaitedFor
 from engine.prefixes import Registered
+from engine.room import ANSWER_TOKENS
 from engine.traces import ending
 
 
@@ -118,7 +119,10 @@ class Questions:
                 resident = self._parts.residency.resident_tokens(registered)
                 request_id = f"readonce-{uuid.uuid4().hex}"
                 waiting = self._parts.traces.start("admission", span.headers)
-                async with self._parts.door.enter(registered, len(question.token_ids), request_id) as place:
+                num_answer_tokens = min(sampling.max_tokens, ANSWER_TOKENS)
+                async with self._parts.door.enter(
+                    registered, len(question.token_ids), request_id, num_answer_tokens
+                ) as place:
                     waiting.note(waited_for=place.waited_for)
                     waiting.end()
                     run = _Run(self._parts, registered, question, place, resident, arrived, span.headers)

@@ -177,7 +177,9 @@ class OpenDoor:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     @asynccontextmanager
-    async def enter(self, registered: Registered, num_tail_tokens: int, request_id: str) -> AsyncIterator[OpenPlace]:
+    async def enter(
+        self, registered: Registered, num_tail_tokens: int, request_id: str, num_answer_tokens: int = 256
+    ) -> AsyncIterator[OpenPlace]:
         place = OpenPlace(self.waited_for)
         self.places.append(place)
         self.num_inside += 1
