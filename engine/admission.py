@@ -84,6 +84,7 @@ class Admission:
         resident_tokens: What vLLM holds of a prefix; None where that is not known.
         pinned: The pinned prefixes now; their room is left to them, and they are touched before they are forgotten.
         stored_blocks: Blocks that vLLM stored since its start; None: not counted, nothing is touched.
+        queues: The next step of a read waits in the engine while one runs.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Admission:
         pace: Pace,
         pinned: Callable[[], Iterable[Registered]] = tuple,
         stored_blocks: Callable[[], int] | None = None,
+        queues: bool = False,
     ) -> None:
         self._room = Room(bridge)
         self._belief = Belief(
@@ -102,7 +104,9 @@ class Admission:
         self._documents = Documents(pace, self._belief, self._room, pinned)
         self._keeper = KeepAlive(self._room, pinned, lambda: self._documents.hot_tokens, stored_blocks)
         self._line = Line(self._documents)
-        self._reader = Reader(bridge, pace, self._belief, self._documents, self._line, self._keeper, self._revive)
+        self._reader = Reader(
+            bridge, pace, self._belief, self._documents, self._line, self._keeper, self._revive, queues=queues
+        )
         self._numbers = itertools.count()
         self._num_joined = self._num_promoted = 0
         self._is_closed = False

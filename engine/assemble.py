@@ -22,6 +22,7 @@ from engine.view import Features
 # One step of ours may be several of the engine's: what bounds it is its time, and each answer that it waits for costs a
 # few milliseconds in which nothing is read.
 _MOST_ENGINE_STEPS = 8
+_SHORT_STEP_TOKENS = 1024
 
 
 async def open_parts(engine_client: Any) -> Parts:
@@ -62,6 +63,9 @@ async def open_parts(engine_client: Any) -> Parts:
         ),
         pinned=lambda: pinned,
         stored_blocks=lambda: residency.stored_blocks,
+        # Two queued steps can come into one of the engine's, which has to be short by itself; and a step of half a
+        # second does not mind the way.
+        queues=bridge.device == "cuda" and config.scheduler_config.max_num_batched_tokens <= _SHORT_STEP_TOKENS,
     )
     return Parts(
         registry=registry,

@@ -28,6 +28,7 @@ class Reader:
 
     Args:
         revive: Called with a pinned prefix that was lost: it has to be read again.
+        queues: See `Reading`.
 
     Attributes:
         document: What is being read at this moment.
@@ -45,6 +46,8 @@ class Reader:
         line: Line,
         keeper: KeepAlive,
         revive: Callable[[Registered], None],
+        *,
+        queues: bool = False,
     ) -> None:
         self._bridge = bridge
         self._pace = pace
@@ -53,6 +56,8 @@ class Reader:
         self._line = line
         self._keeper = keeper
         self._revive = revive
+        self._queues = queues
+        self._abandoning: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._step_task: asyncio.Task[None] | None = None
         self.document: Document | None = None
@@ -73,11 +78,13 @@ class Reader:
         if document.warming:
             return
         if document.reading is not None:
-            document.reading = None
+            reading, document.reading = document.reading, None
             document.take_room_back()
             self.num_cancelled += 1
             if self.document is document and self._step_task is not None:
                 self._step_task.cancel()
+            else:
+                self._abandon(reading)
         if not document.placed:
             self._documents.drop(document)
 
@@ -86,6 +93,8 @@ class Reader:
         if (task := self._task) is not None:
             task.cancel()
             await asyncio.wait({task})
+        readings = [document.reading for document in self._documents if document.reading is not None]
+        await asyncio.gather(*self._abandoning, *(reading.abandon() for reading in readings))
 
     async def _work(self) -> None:
         try:
@@ -130,7 +139,7 @@ class Reader:
     async def _step(self, document: Document) -> None:
         document.grant_room()
         if document.reading is None:
-            document.reading = Reading(self._bridge, self._pace, self._belief, document.registered)
+            document.reading = Reading(self._bridge, self._pace, self._belief, document.registered, queues=self._queues)
             self.num_reads += 1
         if document.warming:
             document.warming.state = "reading"
@@ -150,14 +159,28 @@ class Reader:
                 document.take_room_back()
         error = None if step.cancelled() else step.exception()
         if document.reading is not reading:
+            await reading.abandon()
             return  # nobody wants it any more; whatever the step came to
         if step.cancelled():
             self._fail(document, EngineError("engine_failed", "The engine gave up reading a prefix: ask again."))
         elif error is not None:
+            await reading.abandon()
             self._fail(document, error)
-        elif reading.is_done:
+        elif self._is_another_due(document):
+            await reading.abandon()
+        if document.reading is reading and reading.is_done:
             self._finish(document)
         self.tidy(document)
+
+    def _is_another_due(self, document: Document) -> bool:
+        """Whether another prefix's step comes next: this one's must not stand before it in the engine's queue."""
+        following = self._next(None) if self._queues else None
+        return following is not None and following is not document
+
+    def _abandon(self, reading: Reading) -> None:
+        task = asyncio.get_running_loop().create_task(reading.abandon())
+        self._abandoning.add(task)
+        task.add_done_callback(self._abandoning.discard)
 
     def _finish(self, document: Document) -> None:
         for other in self._documents:

@@ -2,6 +2,10 @@
 
 A step is one small request of its own. Between two steps anything else can run; within one vLLM goes on answering, but
 what arrives then waits for its end. So a step is as long as a question may wait, and no longer (`pace`).
+
+Where a step takes little more than the way to the engine and back, the next one waits behind it in the engine's queue
+already. vLLM begins it when the first one leaves room, and it finds then what that one has computed; a question that
+comes meanwhile goes before it.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from engine.base import EngineError
@@ -26,15 +31,29 @@ State = Literal["waiting", "reading", "warm", "cancelled", "failed"]
 _numbers = itertools.count(1)
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A request that was sent: how far it reads, since when, and what it will have found cached."""
+
+    end: int
+    began_s: float
+    read: asyncio.Task[int | None]
+
+
 class Reading:
     """One prefix on its way into the cache. What was read stays there: another reading of it begins at that place.
+
+    Args:
+        queues: The next step waits in the engine while one runs.
 
     Attributes:
         position: Tokens that are cached as far as this reading knows.
         target: Tokens of the prefix's whole blocks.
     """
 
-    def __init__(self, bridge: Bridge, pace: Pace, belief: Belief, registered: Registered) -> None:
+    def __init__(
+        self, bridge: Bridge, pace: Pace, belief: Belief, registered: Registered, *, queues: bool = False
+    ) -> None:
         self._bridge = bridge
         self._pace = pace
         self._belief = belief
@@ -43,6 +62,9 @@ class Reading:
         self.position = self._low = belief.cached(registered)
         self._num_found = 0
         self._num_stalls = 0
+        self._queues = queues
+        self._queued: _Step | None = None
+        self._ended_s = 0.0
 
     @property
     def is_done(self) -> bool:
@@ -65,25 +87,51 @@ class Reading:
             EngineError: `does_not_stay` if what was read was lost again three times without getting further;
                 what `Bridge.read` raises.
         """
-        cached = self._belief.cached(self._registered)
-        if cached < self.position:
-            self._fall(cached)
-            self.position = cached
-        end = min(self.position + self._size(alone), self.target)
         clock = asyncio.get_running_loop().time
-        started = clock()
-        found = await self._bridge.read(self._registered, end, PRIORITY, f"read-{self._registered.id}-{next(_numbers)}")
+        step, self._queued = self._queued, None
+        try:
+            if step is None:
+                cached = self._belief.cached(self._registered)
+                if cached < self.position:
+                    self._fall(cached)
+                    self.position = cached
+                step = self._begin(self.position, alone)
+            if self._queues and step.end < self.target:
+                self._queued = self._begin(step.end, alone)
+            found = await step.read
+        except BaseException:
+            if step is not None:
+                step.read.cancel()
+            await self.abandon()
+            raise
         if found is None:
             found = self.position
-        self._pace.observe(found, end - found, clock() - started)
-        self._num_found = end - self.position if found >= end else 0
-        before, self.position = self.position, end
-        self._belief.saw(self._registered, end)
+        # What waited behind the step before began when that one ended.
+        self._pace.observe(found, step.end - found, clock() - max(step.began_s, self._ended_s))
+        self._ended_s = clock()
+        self._num_found = step.end - self.position if found >= step.end else 0
+        before, self.position = self.position, step.end
+        self._belief.saw(self._registered, step.end)
         if found < before:
             self._fall(found)
 
-    def _size(self, alone: bool) -> int:
-        size = self._pace.step_tokens(self.position, alone=alone)
+    async def abandon(self) -> None:
+        """Takes back what waits in the engine; the reading is over, or begins its next step anew."""
+        step, self._queued = self._queued, None
+        if step is not None:
+            step.read.cancel()
+            await asyncio.wait({step.read})
+
+    def _begin(self, position: int, alone: bool) -> _Step:
+        end = min(position + self._size(position, alone), self.target)
+        loop = asyncio.get_running_loop()
+        name = f"read-{self._registered.id}-{next(_numbers)}"
+        return _Step(
+            end, loop.time(), loop.create_task(self._bridge.read(self._registered, end, PRIORITY, name), name=name)
+        )
+
+    def _size(self, position: int, alone: bool) -> int:
+        size = self._pace.step_tokens(position, alone=alone)
         # All of the last step was there already, which nobody had told: the next one looks further ahead.
         return max(size, min(2 * self._num_found, self._pace.largest))
 

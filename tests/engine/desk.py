@@ -15,6 +15,7 @@ from engine.pace import Pace
 from engine.prefixes import Registered
 
 STEP_S = 0.128  # 128 tokens
+SMALL_STEP_TOKENS = 64  # of an engine before which steps are queued
 
 
 def now() -> float:
@@ -42,6 +43,7 @@ class Desk:
     """An engine with a pool of so many tokens and its door.
 
     Attributes:
+        queues: The next step of a read waits in the engine, whose own steps are small.
         residency: `told`: the door is told what is cached; `late`: 20 ms after each step; `silent`: it is told nothing.
     """
 
@@ -49,13 +51,15 @@ class Desk:
     residency: str = "told"
     slope_s: float = 0.0
     pinned: Callable[[], Iterable[Registered]] = tuple
+    queues: bool = False
     bridge: SimulatedBridge = field(init=False)
     pace: Pace = field(init=False)
     door: Admission = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bridge = SimulatedBridge(self.num_tokens, slope_s=self.slope_s)
-        self.pace = Pace(step_s=STEP_S, block_size=BLOCK, max_tokens=self.bridge.max_num_batched_tokens)
+        at_once = SMALL_STEP_TOKENS if self.queues else 512
+        self.bridge = SimulatedBridge(self.num_tokens, at_once, slope_s=self.slope_s)
+        self.pace = Pace(step_s=STEP_S, block_size=BLOCK, max_tokens=512)
         self.pace.observe(0, 512, 0.512)  # it knows its machine
         self._told: dict[str, int] = {}
         self._asked: dict[str, Registered] = {}
@@ -66,6 +70,7 @@ class Desk:
             pace=self.pace,
             pinned=self.pinned,
             stored_blocks=self.bridge.stored_blocks,
+            queues=self.queues,
         )
 
     def _resident_tokens(self, registered: Registered) -> int | None:

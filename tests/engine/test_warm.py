@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from desk import Desk, gather
+from desk import SMALL_STEP_TOKENS, STEP_S, Desk, gather
 from simulated import BLOCK, SimulatedBridge, document
 from virtual_clock import run
 
@@ -180,3 +182,91 @@ def test_a_pinned_prefix_in_use_is_hot_and_not_idle() -> None:
     run(scene())
     assert set(seen) == {(True, 512)}
     assert (desk.door.snapshot().hot_tokens, desk.door.snapshot().idle_pinned_tokens) == (0, 1024)
+
+
+def queueing_desk() -> Desk:
+    return Desk(queues=True)
+
+
+def test_a_queued_step_finds_what_the_one_before_it_computes() -> None:
+    """The next step waits in the engine while one runs: each token is computed once all the same."""
+    desk, cold = queueing_desk(), document(1, 3205)
+
+    async def scene() -> None:
+        assert await desk.door.warm(cold, "registered").wait() == "warm"
+
+    run(scene())
+    assert desk.bridge.computed[cold.id] == 3200 + len(desk.bridge.reads)
+    desk.check_all_is_quiet()
+
+
+def test_with_a_queued_step_no_step_of_the_engine_goes_by_without_reading() -> None:
+    """An answer runs beside the read: the engine never draws a token alone while we hear of a step and send the next.
+    No step of it is longer than its own limit."""
+    desk, warm, cold = queueing_desk(), document(0, 320), document(1, 3200)
+
+    async def scene() -> None:
+        await desk.ask(warm)
+        answer = asyncio.create_task(desk.ask(warm, max_tokens=400))
+        await asyncio.sleep(0.1)
+        await desk.door.warm(cold, "registered").wait()
+        answer.cancel()
+        await asyncio.wait({answer})
+
+    run(scene())
+    reads = [any(name.startswith(f"read-{cold.id}") for name in step.num_tokens) for step in desk.bridge.steps]
+    first, last = reads.index(True), len(reads) - reads[::-1].index(True)
+    assert last - first >= 3200 // SMALL_STEP_TOKENS
+    assert all(reads[first:last])
+    assert max(sum(step.num_tokens.values()) for step in desk.bridge.steps) <= SMALL_STEP_TOKENS
+
+
+def test_a_question_goes_before_a_queued_step() -> None:
+    """It waits for the step that runs; the queued one, of lower priority, stands behind it."""
+    desk, warm, cold = queueing_desk(), document(0, 320), document(1, 6400)
+
+    async def scene() -> None:
+        await desk.ask(warm)
+        warming = desk.door.warm(cold, "registered")
+        waits = [(await desk.ask(warm, at_s=0.37, number=number)).first_token_after_s for number in range(1, 6)]
+        assert max(waits) <= 3 * STEP_S
+        assert await warming.wait() == "warm"
+
+    run(scene())
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3, 0.5, 0.77])
+def test_a_cancelled_read_takes_its_queued_step_back(after_s: float) -> None:
+    """Whenever it comes: nothing of the read is left in the engine, and a later one computes only what is missing."""
+    desk, cold = queueing_desk(), document(1, 6400)
+
+    async def scene() -> None:
+        warming = desk.door.warm(cold, "registered")
+        await asyncio.sleep(after_s)
+        assert desk.door.cancel(cold.id)
+        assert await warming.wait() == "cancelled"
+        await asyncio.sleep(1.0)
+        desk.check_all_is_quiet()
+        before = desk.bridge.resident_tokens(cold)
+        computed = desk.bridge.computed[cold.id]
+        num_reads = len(desk.bridge.reads)
+        assert await desk.door.warm(cold, "registered").wait() == "warm"
+        assert desk.bridge.computed[cold.id] - computed == 6400 - before + len(desk.bridge.reads) - num_reads
+
+    run(scene())
+
+
+def test_of_two_documents_the_second_is_not_kept_waiting_by_a_queued_step_of_the_first() -> None:
+    """A question on another document takes the queued step back and is read next."""
+    desk, long, short = queueing_desk(), document(1, 6400), document(2, 320)
+
+    async def scene() -> None:
+        warming = desk.door.warm(long, "registered")
+        await asyncio.sleep(0.5)
+        answer = await desk.ask(short)
+        assert answer.first_token_after_s <= 3 * STEP_S + 0.4
+        assert desk.door.snapshot().reading in (None, long.id)
+        assert await warming.wait() == "warm"
+
+    run(scene())
+    desk.check_all_is_quiet()
