@@ -9,6 +9,7 @@ the method of vLLM that it leans on (a version that lacks one of them is left al
     StagedWriteTensor.stage_write       writes to the worker what is not cached       5.1 ms
     InputBatch.add_request              (older worker) copies an array, not a list    2.0 ms
     Request                             (unchanged) copies no list of the whole prompt, twice 0.2 ms
+    UnitaryKVCacheCoordinator.find_...  is spared looking up what it has found before (`found`)
 
 Loaded in each of vLLM's processes by `inside`, unless READONCE_PLUGIN_CORE=0.
 """
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.found import Hashes, Known, find_behind, forget_all_found, forget_found
 from engine.inside_events import publish_now
 
 # The keys of a request's `SamplingParams.extra_args`.
@@ -102,11 +104,11 @@ def _unpacked(array: npt.NDArray[np.int32], more: list[int], whole: bool) -> Pro
 
 @dataclass
 class Kept:
-    """A prefix in the core."""
+    """A prefix in the core; hashes of its whole blocks by salt."""
 
     ids: list[int]
     array: npt.NDArray[np.int32]
-    hashes: dict[str | None, list[bytes]] = field(default_factory=dict)
+    hashes: dict[str | None, Known] = field(default_factory=dict)
 
 
 class Memo:
@@ -146,8 +148,10 @@ class Memo:
             if kept is None:
                 return []
             self._num_tokens -= len(kept.ids)
-            others = {block_hash for other in self._kept.values() for block_hash in other.hashes.get(salt, ())}
-            return [block_hash for block_hash in kept.hashes.get(salt, ()) if block_hash not in others]
+            known = kept.hashes.get(salt)
+            of_others = [other.hashes[salt].hashes for other in self._kept.values() if salt in other.hashes]
+            others = {block_hash for hashes in of_others for block_hash in hashes}
+            return [block_hash for block_hash in (known.hashes if known else ()) if block_hash not in others]
 
     def _load(self, prefix_id: str) -> Kept:
         if not prefix_id.isalnum():
@@ -185,6 +189,7 @@ def install(folder: Path) -> str:
     core.EngineCore.readonce_forget = _forget
     core.EngineCore.readonce_none_hash = _none_hash
     _skip_what_is_cached()
+    _find_once()
     return ""
 
 
@@ -215,14 +220,15 @@ def _remembering(make_hasher: Callable[..., Any], memo: Memo) -> Callable[..., A
             kept = memo.get(extra[PREFIX_KEY])
             num_blocks = int(extra[NUM_KEY]) // hash_block_size
             known = kept.hashes.get(request.cache_salt)
-            if known is not None:
-                request.block_hashes.extend(known[:num_blocks])
-            new = hasher(request)
-            if known is None or len(known) < num_blocks:
+            if known is None:
                 while len(kept.hashes) >= _MOST_SALTS:
                     kept.hashes.pop(next(iter(kept.hashes)))
-                kept.hashes[request.cache_salt] = [*(known or ()), *new][:num_blocks]
-            return new  # type: ignore[no-any-return]
+                known = kept.hashes[request.cache_salt] = Known()
+            request.block_hashes = Hashes(known, num_blocks, known.hashes[:num_blocks])
+            request.block_hashes.extend(hasher(request))
+            if len(known.hashes) < num_blocks:
+                known.hashes = request.block_hashes[:num_blocks]
+            return []
 
         return with_memo
 
@@ -253,6 +259,50 @@ def _skip_what_is_cached() -> None:
         return stage_write(self, index, start, x)
 
     RequestState.add_request, StagedWriteTensor.stage_write = adding, writing
+
+
+def _find_once() -> None:
+    """A prefix whose whole blocks were found is not looked up again until one of them is evicted."""
+    try:
+        from vllm.v1.core.block_pool import BlockPool
+        from vllm.v1.core.kv_cache_coordinator import UnitaryKVCacheCoordinator
+
+        find, remove, reset = (
+            UnitaryKVCacheCoordinator.find_longest_cache_hit,
+            BlockPool._remove_cached_block_hashes,
+            BlockPool.reset_prefix_cache,
+        )
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(find)
+    def finding(self: Any, block_hashes: Any, max_cache_hit_length: int) -> Any:
+        if (
+            type(block_hashes) is not Hashes
+            or self.eagle_group_ids
+            or self.block_pool.hash_block_size != self.block_size
+        ):
+            return find(self, block_hashes, max_cache_hit_length)
+        return find_behind(
+            block_hashes,
+            max_cache_hit_length // self.block_size,
+            self.block_size,
+            lambda block_hash: self.block_pool.get_cached_block(block_hash, [0]),
+            lambda: find(self, block_hashes, max_cache_hit_length),
+        )
+
+    @functools.wraps(remove)
+    def removing(self: Any, block: Any) -> Any:
+        forget_found(block.block_id)
+        return remove(self, block)
+
+    @functools.wraps(reset)
+    def resetting(self: Any, *args: Any, **fields: Any) -> Any:
+        forget_all_found()
+        return reset(self, *args, **fields)
+
+    UnitaryKVCacheCoordinator.find_longest_cache_hit = finding
+    BlockPool._remove_cached_block_hashes, BlockPool.reset_prefix_cache = removing, resetting
 
 
 def _extra(request: Any) -> dict[str, Any]:

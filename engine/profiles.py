@@ -22,8 +22,9 @@ class Profile:
     Attributes:
         device: `cpu` or `cuda`.
         memory_gib: Of the smallest card it is meant for, as a program sees it; 0 for the CPU.
-        block_size: Tokens. The host's work for a warm question falls with the number of blocks; vLLM's CPU kernels
-            want multiples of 32, and the smaller the block, the less of a prefix lies in its last, unfinished one.
+        block_size: Tokens. The host's work for a warm question falls with the number of blocks; but the larger they
+            are, the more of a prefix lies in its last, unfinished one, which each question computes again. vLLM's CPU
+            kernels want multiples of 32.
         max_model_len: Tokens of prompt and answer; it takes no memory by itself, but has to fit the pool.
         section_tokens: What is read at once: it leaves `max_model_len` room for an answer, is at most half of the
             pool on the smallest card and a quarter on others, and is read in a few seconds.
@@ -61,7 +62,7 @@ PROFILES: dict[str, Profile] = {
         Profile("24gb", "cuda", 23.6, 128, 32_768, 16_000, 2_048, 128, 60),
         Profile("48gb", "cuda", 44.4, 128, 65_536, 32_000, 4_096, 256, 60),
         Profile("80gb", "cuda", 79.2, 128, 131_072, 48_000, 8_192, 256, 60),
-        Profile("141gb", "cuda", 139.8, 64, 262_144, 64_000, 512, 256, 60, shared_attention=True),
+        Profile("141gb", "cuda", 139.8, 32, 262_144, 64_000, 512, 256, 60, shared_attention=True),
     )
 }
 # A card of a little less than its class (an L4 beside a 4090) still gets the settings of its class.

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core import Memo, Prompt
+from engine.found import Known
 
 IDS = st.lists(st.integers(0, 200_000), max_size=20)
 
@@ -67,9 +68,9 @@ def test_dropping_a_prefix_gives_the_hashes_that_no_other_has(tmp_path: Path) ->
     for name in ("a", "b"):
         np.arange(5, dtype="<i4").tofile(tmp_path / f"{name}.i32")
     memo = Memo(tmp_path)
-    memo.get("a").hashes["salt"] = [b"same", b"a1", b"a2"]
-    memo.get("b").hashes["salt"] = [b"same", b"b1"]
-    memo.get("b").hashes["other"] = [b"a1"]
+    memo.get("a").hashes["salt"] = Known([b"same", b"a1", b"a2"])
+    memo.get("b").hashes["salt"] = Known([b"same", b"b1"])
+    memo.get("b").hashes["other"] = Known([b"a1"])
     assert memo.drop("a", "salt") == [b"a1", b"a2"]
     assert memo.drop("a", "salt") == []
     assert memo.drop("b", "salt") == [b"same", b"b1"]
