@@ -113,7 +113,8 @@ class Reader:
         """
         document = planned.document
         assert document is not None
-        prefix = self._prefix(document, planned.sections, f"{kb}\n{apart}" if apart else kb)
+        namespace = f"{kb}/{apart}" if apart else kb  # no base's name holds a slash
+        prefix = self._prefix(document, planned.sections, namespace)
         self._refuse_what_does_not_fit(prefix, planned)
         reading = Reading(
             doc_id=document.id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.base import EngineError, Handle, Prefix
 from engine.blocks import BlockCache, Run
+from engine.prefixes import refuse_control_characters
 
 PIN_SHARE = 0.5
 
@@ -44,9 +45,10 @@ class FakeHandles:
         """Registers, or changes what is given.
 
         Raises:
-            EngineError: `does_not_fit`, `pins_full`.
+            EngineError: `bad_request`, `does_not_fit`, `pins_full`.
         """
         self._expire()
+        refuse_control_characters(prefix.namespace, session or "")
         if prefix.num_tokens >= self._max_model_len:
             raise EngineError(
                 "does_not_fit",
@@ -76,8 +78,13 @@ class FakeHandles:
             kept.held = run
 
     def touch(self, prefix: Prefix) -> None:
-        """A question uses it; an unknown one becomes known."""
+        """A question uses it; an unknown one becomes known.
+
+        Raises:
+            EngineError: `bad_request`.
+        """
         self._expire()
+        refuse_control_characters(prefix.namespace)
         kept = self._kept.setdefault(prefix.id, _Kept(prefix, self._clock()))
         kept.used_at = self._clock()
 

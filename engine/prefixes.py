@@ -114,9 +114,7 @@ class Registry:
             EngineError: `bad_request`, `does_not_fit`, `pins_full`, `registry_full`, `state_unusable`.
         """
         ids = _checked_ids(token_ids, self.pool.vocabulary)
-        for words in (namespace, session or ""):
-            if _CONTROL.search(words):
-                raise EngineError("bad_request", f"{words!r} holds control characters; leave them out.")
+        refuse_control_characters(namespace, session or "")
         refuse_unfitting(len(ids), self.pool)
         handle = prefix_id(namespace, ids)
         now = self._clock()
@@ -196,8 +194,7 @@ class Registry:
 
     def patch(self, handle: str, namespace: str, change: Change) -> Facts:
         """Raises EngineError: `unknown_prefix`, `pins_full`, `state_unusable`."""
-        if change.session and _CONTROL.search(change.session):
-            raise EngineError("bad_request", f"{change.session!r} holds control characters; leave them out.")
+        refuse_control_characters(change.session or "")
 
         def work(rows: Rows) -> Facts:
             facts = self._known(rows, handle, namespace)
@@ -323,6 +320,17 @@ class Registry:
         for facts in surplus_pins([facts for facts in rows.all() if facts.pinned], self.pool):
             logger.warning("The pool is too small by now for the pinned prefix %s; it is unpinned.", facts.id)
             rows.put(replace(facts, pinned=False))
+
+
+def refuse_control_characters(*names: str) -> None:
+    """Names of namespaces and sessions stand in logs and salts.
+
+    Raises:
+        EngineError: `bad_request`.
+    """
+    for name in names:
+        if _CONTROL.search(name):
+            raise EngineError("bad_request", f"{name!r} holds control characters; leave them out.")
 
 
 def _checked_ids(token_ids: npt.ArrayLike, vocabulary: int | None) -> TokenIds:

@@ -168,7 +168,7 @@ async def test_history_and_question_follow_the_prefix_as_the_layout_puts_them(
     [
         ("default/library.md/1", ("default", "library.md", frozenset({1}))),
         ("kb/a/b.md/2,3", ("kb", "a/b.md", frozenset({2, 3}))),
-        ("kb\nrun 1/x.md/1", ("kb\nrun 1", "x.md", frozenset({1}))),
+        ("kb/run 1/x.md/1", ("kb", "run 1/x.md", frozenset({1}))),
         ("first request", None),
         ("kb/x.md/", None),
         ("", None),
