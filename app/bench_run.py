@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.problem import Problem
-from engine.bench import OURS, PLAIN, SCENARIOS, Failure, Job, measure, open_system
-from engine.bench_documents import Writer
-from engine.bench_machine import About, about
-from engine.bench_server import PlainSettings, plain_server
-from engine.bench_sizes import ScaleName
+from engine.bench.documents import Writer
+from engine.bench.machine import About, about
+from engine.bench.run import OURS, PLAIN, SCENARIOS, Failure, Job, measure, open_system
+from engine.bench.server import PlainSettings, plain_server
+from engine.bench.sizes import ScaleName
 from engine.progress import Report
 
 if TYPE_CHECKING:
     from app.settings import Settings
-    from engine.bench_results import Result
+    from engine.bench.results import Result
     from engine.server import RunningEngine
     from engine.tokenizer import Tokenizer
 

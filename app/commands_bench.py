@@ -47,7 +47,7 @@ def bench(
 ) -> None:
     """Measure this engine beside a plain server of the same vLLM, one after the other on this machine."""
     from app.bench_run import Plan, run, scale_of, scenarios_of, systems_of
-    from engine.bench import job_of
+    from engine.bench.run import job_of
 
     shown = _Shown(as_json, out)
     try:
@@ -79,7 +79,7 @@ class _Shown:
         self.num_failed = 0
 
     def take(self, measured: Measured) -> None:
-        from engine.bench import Failure, row
+        from engine.bench.run import Failure, row
 
         self.measured.append(measured)
         line = row(measured.system, measured.result, measured.about)
@@ -95,8 +95,8 @@ class _Shown:
 
 
 def _print_tables(plan: Plan, measured: list[Measured]) -> None:
-    from engine.bench import Failure
-    from engine.bench_figures import compare
+    from engine.bench.figures import compare
+    from engine.bench.run import Failure
 
     ours, *others = plan.columns
     rows = compare([(one.system, one.result) for one in measured if not isinstance(one.result, Failure)], plan.columns)

@@ -9,7 +9,7 @@ the method of vLLM that it leans on (a version that lacks one of them is left al
     StagedWriteTensor.stage_write       writes to the worker what is not cached       5.1 ms
     InputBatch.add_request              (older worker) copies an array, not a list    2.0 ms
     Request                             (unchanged) copies no list of the whole prompt, twice 0.2 ms
-    UnitaryKVCacheCoordinator.find_...  is spared looking up what it has found before (`found`)
+    UnitaryKVCacheCoordinator.find_...  is spared looking up what it has found before (`core_found`)
 
 Loaded in each of vLLM's processes by `inside`, unless READONCE_PLUGIN_CORE=0.
 """
@@ -17,17 +17,13 @@ Loaded in each of vLLM's processes by `inside`, unless READONCE_PLUGIN_CORE=0.
 from __future__ import annotations
 
 import functools
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from engine.found import Hashes, Known, find_behind, forget_all_found, forget_found
+from engine.core_found import Hashes, Known, find_behind, forget_all_found, forget_found
+from engine.core_memo import Memo
+from engine.core_prompt import Prompt
 from engine.inside_events import publish_now
 
 # The keys of a request's `SamplingParams.extra_args`.
@@ -35,132 +31,7 @@ PREFIX_KEY = "readonce_prefix"
 NUM_KEY = "readonce_num_tokens"
 TAIL_KEY = "readonce_tail"
 
-_MOST_KEPT_TOKENS = 8_000_000  # 8 bytes each in the list, 4 in the array
 _MOST_SALTS = 64  # of hashes kept, for one prefix
-
-
-class Prompt:
-    """A prompt's ids, and an answer's as they come, in the place of vLLM's lists: the prefix in it is copied by nobody.
-
-    Attributes:
-        prefix: The first ids, shared by all questions.
-        array: The same ids, shape (num_tokens,), int32.
-        more: The ids after the prefix: the tail, later the answer.
-        whole: The sampling looks at the prompt itself: the worker needs all of it.
-        num_skipped: How many of the first ones a worker need not be given.
-    """
-
-    def __init__(self, prefix: list[int], array: npt.NDArray[np.int32], more: list[int], whole: bool) -> None:
-        self.prefix = prefix
-        self.array = array
-        self.more = more
-        self.whole = whole
-        self.num_skipped = 0
-
-    def __len__(self) -> int:
-        return len(self.prefix) + len(self.more)
-
-    def __getitem__(self, place: Any) -> Any:
-        beyond = len(self.prefix)
-        if not isinstance(place, slice):
-            place = place + len(self) if place < 0 else place
-            return self.prefix[place] if place < beyond else self.more[place - beyond]
-        start, stop, step = place.indices(len(self))
-        if step != 1:
-            return list(self)[place]
-        if start >= beyond:
-            return self.more[start - beyond : stop - beyond] if stop > start else []
-        return self.prefix[start:stop] + self.more[: max(stop - beyond, 0)]
-
-    def __iter__(self) -> Iterator[int]:
-        yield from self.prefix
-        yield from self.more
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Prompt | list) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
-        array: npt.NDArray[Any] = np.concatenate([self.array, np.asarray(self.more, dtype=np.int32)])
-        return array.astype(dtype or np.int32, copy=False)
-
-    def append(self, token_id: int) -> None:
-        self.more.append(token_id)
-
-    def extend(self, token_ids: Iterable[int]) -> None:
-        self.more.extend(token_ids)
-
-    def copy(self) -> Prompt:
-        return Prompt(self.prefix, self.array, self.more.copy(), self.whole)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpacked, (self.array, self.more, self.whole)  # to a worker in another process
-
-
-def _unpacked(array: npt.NDArray[np.int32], more: list[int], whole: bool) -> Prompt:
-    return Prompt(array.tolist(), array, more, whole)
-
-
-@dataclass
-class Kept:
-    """A prefix in the core; hashes of its whole blocks by salt."""
-
-    ids: list[int]
-    array: npt.NDArray[np.int32]
-    hashes: dict[str | None, Known] = field(default_factory=dict)
-
-
-class Memo:
-    """Prefixes by their id, read from the registry's folder when they are first asked for; the least used go first.
-
-    Args:
-        folder: Holds `<id>.i32`, little-endian int32.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
-        self._num_tokens = 0
-        self._lock = threading.Lock()  # the core's input thread and its main thread
-
-    def get(self, prefix_id: str) -> Kept:
-        """The prefix's ids.
-
-        Raises:
-            KeyError: It is not in the folder.
-        """
-        with self._lock:
-            kept = self._kept.get(prefix_id)
-            if kept is None:
-                kept = self._kept[prefix_id] = self._load(prefix_id)
-                self._num_tokens += len(kept.ids)
-                while self._num_tokens > _MOST_KEPT_TOKENS and len(self._kept) > 1:
-                    self._num_tokens -= len(self._kept.popitem(last=False)[1].ids)
-            else:
-                self._kept.move_to_end(prefix_id)
-            return kept
-
-    def drop(self, prefix_id: str, salt: str | None) -> list[bytes]:
-        """Forgets a prefix; returns the hashes that no other kept prefix of that salt has (the instructions' stay)."""
-        with self._lock:
-            kept = self._kept.pop(prefix_id, None)
-            if kept is None:
-                return []
-            self._num_tokens -= len(kept.ids)
-            known = kept.hashes.get(salt)
-            of_others = [other.hashes[salt].hashes for other in self._kept.values() if salt in other.hashes]
-            others = {block_hash for hashes in of_others for block_hash in hashes}
-            return [block_hash for block_hash in (known.hashes if known else ()) if block_hash not in others]
-
-    def _load(self, prefix_id: str) -> Kept:
-        if not prefix_id.isalnum():
-            raise KeyError(prefix_id)
-        try:
-            array = np.fromfile(self._folder / f"{prefix_id}.i32", dtype="<i4").astype(np.int32, copy=False)
-        except OSError as error:
-            raise KeyError(prefix_id) from error
-        return Kept(array.tolist(), array)
 
 
 def mark(extra_args: dict[str, Any] | None, prefix_id: str, num_tokens: int, tail_ids: Sequence[int]) -> dict[str, Any]:

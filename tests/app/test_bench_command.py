@@ -16,7 +16,7 @@ from app import bench_run
 from app.cli import main
 from app.settings import Settings
 from engine.base import EngineError
-from engine.bench_systems import PlainName
+from engine.bench.systems import PlainName
 from engine.lease import EngineStatus
 from engine.server import RunningEngine
 from engine.tokenizer import Tokenizer

@@ -9,10 +9,10 @@ from typing import get_args
 import pytest
 
 from engine.base import EngineError
-from engine.bench import Failure, row
-from engine.bench_figures import FIGURES, Compared, Figure, compare, times_better
-from engine.bench_machine import About, Machine
-from engine.bench_results import Batch, Result, Warm
+from engine.bench.figures import FIGURES, Compared, Figure, compare, times_better
+from engine.bench.machine import About, Machine
+from engine.bench.results import Batch, Result, Warm
+from engine.bench.run import Failure, row
 
 ABOUT = About(
     date="2026-11-30T08:00:00+00:00",

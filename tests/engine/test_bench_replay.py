@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from virtual import FakeSystem, run
 
 from engine.base import EngineError
-from engine.bench_documents import Writer
-from engine.bench_replay import Planned, Request, best_hit_rate, load, plan, replay
-from engine.bench_results import Replay
-from engine.bench_sizes import SCALES
+from engine.bench.documents import Writer
+from engine.bench.replay import Planned, Request, best_hit_rate, load, plan, replay
+from engine.bench.results import Replay
+from engine.bench.sizes import SCALES
 
 RECORDED = Path(__file__).parents[3] / "shared" / "eval" / "traces" / "mooncake_conversation_first1000.jsonl"
 BLOCK = 16

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from virtual import FakeSystem, run
 
 from engine.base import EngineError
-from engine.bench import Failure, Job, measure
-from engine.bench_base import Document, System, Timing
-from engine.bench_documents import Writer, zipf_draws
-from engine.bench_gap import gap
-from engine.bench_results import Batch, Burst, Gap, Trace, Warm, hit_rate, percentile, tokens_per_event
-from engine.bench_scenarios import batch, burst, ready, trace, warm
-from engine.bench_sizes import SCALES, Scale, ScaleName
+from engine.bench.base import Document, System, Timing
+from engine.bench.documents import Writer, zipf_draws
+from engine.bench.gap import gap
+from engine.bench.results import Batch, Burst, Gap, Trace, Warm, hit_rate, percentile, tokens_per_event
+from engine.bench.run import Failure, Job, measure
+from engine.bench.scenarios import batch, burst, ready, trace, warm
+from engine.bench.sizes import SCALES, Scale, ScaleName
 from engine.tokenizer import Tokenizer
 
 T = TypeVar("T")

@@ -19,10 +19,10 @@ from processes import eventually, pids_of_group
 from tiny import write_tiny_tokenizer
 
 from engine.base import EngineError
-from engine.bench import job_of, main, open_system
-from engine.bench_base import Document
-from engine.bench_server import PlainSettings, command_line, environment, plain_server
-from engine.bench_systems import open_plain
+from engine.bench.base import Document
+from engine.bench.run import job_of, main, open_system
+from engine.bench.server import PlainSettings, command_line, environment, plain_server
+from engine.bench.systems import open_plain
 from engine.server import RunningEngine
 
 MODEL = "m"
@@ -112,7 +112,7 @@ async def test_tokens_come_back_as_numbers(double: Double) -> None:
 
 async def test_readonce_is_asked_through_its_client(double: Double) -> None:
     """Whatever way that takes: cached tokens are the receipt's; words that were held back are no event of their own."""
-    from engine.bench_systems import open_readonce
+    from engine.bench.systems import open_readonce
     from engine.client import Client
 
     double.chunks = [words("a", [1]), words("bc", [2, 3]), words("d", [], "length"), usage(5, 3, 3)]
@@ -239,7 +239,7 @@ def test_nothing_of_the_plain_server_outlives_a_killed_benchmark(tmp_path: Path)
     """kill -9 of whoever started it."""
     program = textwrap.dedent(f"""
         import pathlib, sys, time
-        from engine.bench_server import PlainSettings, plain_server
+        from engine.bench.server import PlainSettings, plain_server
         settings = PlainSettings(pathlib.Path("."), "m", pathlib.Path({str(tmp_path / "plain.log")!r}))
         with plain_server(settings, command=[sys.executable, "-c", {_SERVER!r}]):
             print("ready", flush=True)
@@ -315,7 +315,7 @@ def test_the_small_entry_prints_a_line_a_result(
 ) -> None:
     """For each system that is named; requests call the model as they were told to. A failed scenario: exit code 3."""
     folder = write_tiny_tokenizer(tmp_path)
-    monkeypatch.setattr("engine.bench.probe", lambda url, **given: replace(running(double), url=url))
+    monkeypatch.setattr("engine.bench.run.probe", lambda url, **given: replace(running(double), url=url))
     double.chunks = [words("a"), words("b"), usage(664, 2, 512)]
     given = ["--url", double.url, "--tokenizer", str(folder / "tokenizer.json"), "--scale", "quick", "--model", "other"]
     assert main(["warm", *given, "--systems", "ids,tokens"]) == 0

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core import Memo, Prompt
-from engine.found import Known
+from engine.core_found import Known
+from engine.core_memo import Memo
+from engine.core_prompt import Prompt
 
 IDS = st.lists(st.integers(0, 200_000), max_size=20)
 

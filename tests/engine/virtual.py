@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from engine.base import EngineError
-from engine.bench_base import Arrivals, Document, OnArrival, Timing
+from engine.bench.base import Arrivals, Document, OnArrival, Timing
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from engine.bench_base import Timing
+from engine.bench.base import Timing
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from engine.base import EngineError
-from engine.bench_base import System
-from engine.bench_documents import Writer
-from engine.bench_gap import gap
-from engine.bench_machine import About, about
-from engine.bench_replay import Request, load, replay
-from engine.bench_results import Result
-from engine.bench_scenarios import batch, burst, ready, trace, warm
-from engine.bench_sizes import SCALES, Scale, ScaleName
-from engine.bench_systems import PlainName, open_plain, open_readonce
+from engine.bench.base import System
+from engine.bench.documents import Writer
+from engine.bench.gap import gap
+from engine.bench.machine import About, about
+from engine.bench.replay import Request, load, replay
+from engine.bench.results import Result
+from engine.bench.scenarios import batch, burst, ready, trace, warm
+from engine.bench.sizes import SCALES, Scale, ScaleName
+from engine.bench.systems import PlainName, open_plain, open_readonce
 from engine.probe import probe
 from engine.server import RunningEngine
 from engine.tokenizer import Tokenizer
@@ -155,7 +155,3 @@ async def _measure_running(given: argparse.Namespace, job: Job) -> int:
         finally:
             await system.close()
     return 0 if not failed else 3 if done else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

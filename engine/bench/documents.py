@@ -8,7 +8,7 @@ from bisect import bisect
 from collections.abc import Sequence
 from typing import Protocol
 
-from engine.bench_base import Document
+from engine.bench.base import Document
 
 _WORDS = (
     *("valley", "weather", "station", "keeper", "wind", "snow", "gauge", "ridge", "morning", "evening", "cloud"),

@@ -1,4 +1,4 @@
-"""Decides how a system is measured at rest and under a crowd: warm, burst, trace, batch. `bench_gap` has the hard one.
+"""Decides how a system is measured at rest and under a crowd: warm, burst, trace, batch. `gap` has the hard one.
 
 A scenario gives its results one by one, each as soon as it is there.
 """
@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
 from engine.base import EngineError
-from engine.bench_base import Document, System, Timing
-from engine.bench_documents import Writer, zipf_draws
-from engine.bench_results import (
+from engine.bench.base import Document, System, Timing
+from engine.bench.documents import Writer, zipf_draws
+from engine.bench.results import (
     Batch,
     Burst,
     Stopwatch,
@@ -25,7 +25,7 @@ from engine.bench_results import (
     to_ms,
     tokens_per_event,
 )
-from engine.bench_sizes import QUESTION_TOKENS, WARM_OUTPUT_TOKENS, Scale
+from engine.bench.sizes import QUESTION_TOKENS, WARM_OUTPUT_TOKENS, Scale
 
 # The same questions for every system.
 _DRAWS_SEED = 8

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from engine.base import EngineError
-from engine.bench_base import Document, System
-from engine.bench_documents import Writer
-from engine.bench_results import Gap, Stopwatch, percentile, to_ms
-from engine.bench_scenarios import end
-from engine.bench_sizes import QUESTION_TOKENS, WARM_OUTPUT_TOKENS, Scale
+from engine.bench.base import Document, System
+from engine.bench.documents import Writer
+from engine.bench.results import Gap, Stopwatch, percentile, to_ms
+from engine.bench.scenarios import end
+from engine.bench.sizes import QUESTION_TOKENS, WARM_OUTPUT_TOKENS, Scale
 
 # When the warm question comes: well into the cold document's reading, however long that takes.
 _WARM_AFTER_S, _WARM_AFTER_SHARE = 1.0, 0.25

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.bench_results import Batch, Burst, Gap, Replay, Result, Trace, Warm
+from engine.bench.results import Batch, Burst, Gap, Replay, Result, Trace, Warm
 
 Better = Literal["lower", "higher", "neither"]
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from engine.found import Hashes, Known, find_behind, forget_all_found, forget_found
+from engine.core_found import Hashes, Known, find_behind, forget_all_found, forget_found
 
 
 @dataclass

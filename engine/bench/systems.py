@@ -13,9 +13,9 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
-from engine.bench_base import Arrivals, Document, OnArrival, System, Timing
-from engine.bench_documents import Encoder
-from engine.bench_http import Connections
+from engine.bench.base import Arrivals, Document, OnArrival, System, Timing
+from engine.bench.documents import Encoder
+from engine.bench.http import Connections
 from engine.server import RunningEngine
 
 if TYPE_CHECKING:

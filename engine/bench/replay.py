@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base import EngineError
-from engine.bench_base import Document, System, Timing
-from engine.bench_documents import Writer
-from engine.bench_results import Replay, Stopwatch, first_ms, first_p95_ms, hit_rate
-from engine.bench_scenarios import end
-from engine.bench_sizes import Scale
+from engine.bench.base import Document, System, Timing
+from engine.bench.documents import Writer
+from engine.bench.results import Replay, Stopwatch, first_ms, first_p95_ms, hit_rate
+from engine.bench.scenarios import end
+from engine.bench.sizes import Scale
 
 RECORDED_BLOCK_TOKENS = 512
 # What a chat template adds to a prompt, and that words encoded again may be a few tokens more.

@@ -1,6 +1,6 @@
 """Decides what a measurement speaks: a document, a question about it, and when each part of the answer came.
 
-Scenarios (`bench_scenarios`) know nothing of HTTP, systems (`bench_systems`) nothing of what is measured.
+Scenarios (`scenarios`) know nothing of HTTP, systems (`systems`) nothing of what is measured.
 """
 
 from __future__ import annotations
