@@ -1,4 +1,4 @@
-"""How vLLM's refusals and failures become ours, over a client that answers as vLLM's does; vLLM itself is not needed."""
+"""How vLLM's refusals and failures become ours, over a client that answers as vLLM's does; it needs no vLLM."""
 
 from __future__ import annotations
 
@@ -69,19 +69,17 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_vllm_refuses_of_a_question_is_the_askers_to_mend() -> None:
     """A bad request with vLLM's own words, not a failure of the engine."""
     with pytest.raises(EngineError) as caught:
-        async for _ in VllmBridge(Client("stop")).generate(PREFIX, [1], Sampling(temperature=3.0), "r"):
-            pass
+        await anext(VllmBridge(Client("stop")).generate(PREFIX, [1], Sampling(temperature=3.0), "r"))
     assert caught.value.code == "bad_request"
     assert "temperature must be in [0, 2]" in caught.value.message
 
 
 async def test_an_error_in_the_core_is_no_end_of_an_answer() -> None:
     """A prefix whose ids are gone there, for one: the question fails, it does not end as if it had been aborted."""
-    outputs = []
+    outputs = VllmBridge(Client(None, "error")).generate(PREFIX, [1], Sampling(), "r1")
+    assert (await anext(outputs)).token_ids == (5,)
     with pytest.raises(EngineError) as caught:
-        async for output in VllmBridge(Client(None, "error")).generate(PREFIX, [1], Sampling(), "r1"):
-            outputs.append(output.token_ids)
-    assert outputs == [(5,)]
+        await anext(outputs)
     assert (caught.value.code, "r1" in caught.value.message) == ("engine_failed", True)
 
 
