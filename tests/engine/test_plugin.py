@@ -392,6 +392,25 @@ async def test_a_server_without_an_engine_says_so() -> None:
         assert (status, answer["error"]["code"]) == (503, "no_engine")
 
 
+async def test_a_server_whose_state_cannot_be_used_serves_all_the_same(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    """vLLM's own routes are not ours to take down: ours say what is wrong with the folder."""
+    (tmp_path / "file").write_text("no folder")
+
+    async def opened(engine_client: object) -> Any:
+        return await serve(tmp_path / "file", vocabulary)
+
+    plugin, app = Plugin(opened), Starlette()
+    plugin.attach_router(app)
+    await plugin.init_state(object(), app.state, None)
+    for method, path, body in [
+        ("GET", "/v1/cache", None), ("POST", "/v1/prefixes", REGISTRATION),
+        ("POST", f"/v1/prefixes/{HANDLE}/generate", {"token_ids": [1]}),
+    ]:  # fmt: skip
+        status, answer = await call(app, method, path, body)
+        assert (status, answer["error"]["code"]) == (503, "state_unusable")
+        assert str(tmp_path / "file") in answer["error"]["message"]
+
+
 def test_many_streams_gather_what_one_gives_at_once() -> None:
     """One stream waits for nothing, 128 for 40 ms; what all write a second is bounded."""
     assert gather_s(1) == 0
