@@ -99,7 +99,10 @@ def _features(knobs: Knobs, config: Any, follows_events: bool) -> Features:
 def _vocabulary_of(engine_client: Any) -> Callable[[], Vocabulary]:
     @cache
     def vocabulary() -> Vocabulary:
-        tokenizer = getattr(engine_client.get_tokenizer(), "backend_tokenizer", None)
+        try:
+            tokenizer = getattr(engine_client.get_tokenizer(), "backend_tokenizer", None)
+        except ValueError:  # --skip-tokenizer-init
+            tokenizer = None
         if tokenizer is None:
             raise EngineError(
                 "no_tokenizer", "This server has no tokenizer that can write words; ask for token ids (text: false)."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.base import EngineError, FinishReason, Sampling
@@ -71,15 +71,16 @@ class VllmBridge:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        params = SamplingParams(
-            max_tokens=min(sampling.max_tokens, room),
-            min_tokens=min(sampling.min_tokens, room),
-            ignore_eos=sampling.ignore_eos,
-            temperature=sampling.temperature,
-            repetition_penalty=sampling.repetition_penalty,
-            detokenize=False,
-            output_kind=RequestOutputKind.DELTA,
-        )
+        with _refusals():
+            params = SamplingParams(
+                max_tokens=min(sampling.max_tokens, room),
+                min_tokens=min(sampling.min_tokens, room),
+                ignore_eos=sampling.ignore_eos,
+                temperature=sampling.temperature,
+                repetition_penalty=sampling.repetition_penalty,
+                detokenize=False,
+                output_kind=RequestOutputKind.DELTA,
+            )
         outputs = self._start(prefix, prefix.num_tokens, tail_ids, params, request_id, sampling.priority, trace_headers)
         async with contextlib.aclosing(outputs):
             async for output in outputs:
@@ -93,11 +94,13 @@ class VllmBridge:
             max_tokens=1, ignore_eos=True, temperature=0.0, detokenize=False, output_kind=RequestOutputKind.DELTA
         )
         follows = [int(prefix.token_ids[0])]
-        cached = None
+        cached, reason = None, None
         outputs = self._start(prefix, num_tokens, follows, params, request_id, priority)
         async with contextlib.aclosing(outputs):
             async for output in outputs:
-                cached = output.cached_tokens
+                cached, reason = output.cached_tokens, output.finish_reason
+        if reason in (None, "abort"):
+            raise EngineError("engine_failed", f"The engine gave up reading the prefix {prefix.id}; read it again.")
         return cached
 
     async def forget(self, prefix: Registered) -> int:
@@ -123,13 +126,19 @@ class VllmBridge:
     ) -> AsyncGenerator[Output, None]:
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
-        prompt = await self._prompt(prefix, num_tokens, tail_ids, params, request_id, priority, trace_headers)
+        with _refusals():
+            prompt = await self._prompt(prefix, num_tokens, tail_ids, params, request_id, priority, trace_headers)
         queued: dict[str, int] = {"priority": priority} if self._takes_priority else {}
         outputs = self._client.generate(prompt, params, request_id, trace_headers=trace_headers, **queued)
         try:
             async with contextlib.aclosing(outputs):
                 async for output in outputs:
                     given = output.outputs[0]
+                    if given.finish_reason == "error":
+                        raise EngineError(
+                            "engine_failed",
+                            f"The engine could not go on with the request {request_id}; its log says why.",
+                        )
                     yield Output(
                         tuple(given.token_ids),
                         output.num_cached_tokens,
@@ -139,7 +148,7 @@ class VllmBridge:
         except (EngineDeadError, EngineGenerateError) as error:
             raise EngineError("engine_failed", f"The engine failed ({error}); look into its log.") from error
         except ValueError as error:
-            raise EngineError("engine_failed", f"The engine refuses the request: {error}") from error
+            raise _refused(error) from error
 
     async def _prompt(
         self,
@@ -184,6 +193,19 @@ def _send_tails_only(engine_client: Any) -> None:
         return await add_request(request)
 
     engine_core.add_request_async = adding
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """What vLLM does not take of a request is the asker's to mend, not the engine's."""
+    try:
+        yield
+    except ValueError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: ValueError) -> EngineError:
+    return EngineError("bad_request", f"The engine refuses the request: {error}")
 
 
 def _reason(reason: str | None) -> FinishReason:

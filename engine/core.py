@@ -88,7 +88,10 @@ def _remembering(make_hasher: Callable[..., Any], memo: Memo) -> Callable[..., A
             extra = None if request.block_hashes else _extra(request)
             if not extra or PREFIX_KEY not in extra or request.mm_features or request.lora_request is not None:
                 return hasher(request)  # type: ignore[no-any-return]
-            kept = memo.get(extra[PREFIX_KEY])
+            # Called for each token while no block is full: the prefix may be freed by then, and its file gone.
+            kept = memo.find(extra[PREFIX_KEY])
+            if kept is None:
+                return hasher(request)  # type: ignore[no-any-return]
             num_blocks = int(extra[NUM_KEY]) // hash_block_size
             known = kept.hashes.get(request.cache_salt)
             if known is None:

@@ -54,6 +54,11 @@ class Memo:
                 self._kept.move_to_end(prefix_id)
             return kept
 
+    def find(self, prefix_id: str) -> Kept | None:
+        """The prefix where it is kept now; never looks into the folder."""
+        with self._lock:
+            return self._kept.get(prefix_id)
+
     def drop(self, prefix_id: str, salt: str | None) -> list[bytes]:
         """Forgets a prefix; returns the hashes that no other kept prefix of that salt has (the instructions' stay)."""
         with self._lock:

@@ -176,10 +176,9 @@ class Handles:
     def refresh_pinned(self) -> None:
         registry = self._parts.registry
         pinned = []
-        for facts in registry.by_last_use():
-            if facts.pinned:
-                with suppress(EngineError):  # unreadable, or freed just now: then it is none
-                    pinned.append(registry.get(facts.id, facts.namespace))
+        for facts in registry.pinned():
+            with suppress(EngineError):  # unreadable, or freed just now: then it is none
+                pinned.append(registry.get(facts.id, facts.namespace))
         self._parts.pinned[:] = pinned
 
     async def _warm(self, registered: Registered, warm: Warm, cause: Cause) -> None:

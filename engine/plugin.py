@@ -44,6 +44,9 @@ class Plugin:
         self._open_with = open_with
         self._handles: Handles | None = None
         self._questions: Questions | None = None
+        self._problem = EngineError(
+            "no_engine", "This server has no engine yet, or none at all; ask one that generates."
+        )
         self._tasks: set[asyncio.Task[None]] = set()
 
     def attach_router(self, app: Starlette) -> None:
@@ -53,12 +56,21 @@ class Plugin:
     async def init_state(self, engine_client: Any, state: Any, args: Any) -> None:
         """Takes hold of the engine, and begins to read again what was registered before.
 
+        Where the folder of the state can't be used, the server serves all the same; our routes say what is wrong.
+
         Raises:
-            EngineError: `bad_setting`, `unknown_setting`, `state_unusable`; the server then does not start.
+            EngineError: `bad_setting`, `unknown_setting`; the server then does not start.
         """
         if engine_client is None:  # a server that only renders prompts: the routes say that there is no engine
             return
-        parts = await self._open_with(engine_client)
+        try:
+            parts = await self._open_with(engine_client)
+        except EngineError as error:
+            if error.code != "state_unusable":
+                raise
+            logger.error("readonce is off: %s", error.message)
+            self._problem = error
+            return
         self._questions = Questions(parts)
         self._handles = Handles(parts, self._questions)
         parts.metrics = parts.metrics or Metrics(self.view)
@@ -66,15 +78,15 @@ class Plugin:
         self._start(self._handles.keep())
 
     def handles(self) -> Handles:
-        """Raises EngineError: `no_engine`."""
+        """Raises EngineError: `no_engine`, `state_unusable`."""
         if self._handles is None:
-            raise _no_engine()
+            raise EngineError(self._problem.code, self._problem.message)
         return self._handles
 
     def questions(self) -> Questions:
-        """Raises EngineError: `no_engine`."""
+        """Raises EngineError: `no_engine`, `state_unusable`."""
         if self._questions is None:
-            raise _no_engine()
+            raise EngineError(self._problem.code, self._problem.message)
         return self._questions
 
     def view(self) -> CacheView:
@@ -90,7 +102,3 @@ class Plugin:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("readonce: %r", error)
-
-
-def _no_engine() -> EngineError:
-    return EngineError("no_engine", "This server has no engine yet, or none at all; ask one that generates.")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,6 +167,11 @@ class Registry:
         found = self._shelf.run(Rows.all)
         return [facts for facts in reversed(found) if facts.is_alive(now) and namespace in (None, facts.namespace)]
 
+    def pinned(self) -> list[Facts]:
+        """The living pinned ones, the most recently used first."""
+        now = self._clock()
+        return [facts for facts in reversed(self._shelf.run(Rows.pinned)) if facts.is_alive(now)]
+
     def by_last_use(self) -> list[Facts]:
         """The living ones in the order in which they come back: pinned first, then the most recently used."""
         return sorted(self.all(), key=lambda facts: not facts.pinned)
@@ -174,23 +180,36 @@ class Registry:
     def use(self, handle: str, namespace: str = "") -> Iterator[Registered]:
         """The prefix for a question's time: its life is renewed at both ends, and nothing makes room by it meanwhile.
 
+        Its ids stay on disk until then, also where it is freed: the engine core reads them there.
+
         Raises:
             EngineError: As `get`.
         """
 
-        def work(rows: Rows) -> Facts:
+        def begin(rows: Rows) -> Facts:
             facts = self._known(rows, handle, namespace)
             rows.renew(handle, self._clock(), num_hits=1)
             return facts
 
-        registered = self._load(self._shelf.run(work))
+        def end(rows: Rows) -> None:
+            rows.renew(handle, self._clock(), num_hits=0)
+            if rows.get(handle) is None and not self._held.is_in_use(handle):
+                rows.remove_ids(handle)  # freed meanwhile
+
+        try:
+            facts = self._shelf.run(begin)
+        except EngineError as error:
+            if error.code != "state_unusable":
+                raise
+            facts = self.facts(handle, namespace)  # a full disk can be read: only the count is lost
+        registered = self._load(facts)
         self._held.begin(handle)
         try:
             yield registered
         finally:
             self._held.end(handle)
             with suppress(EngineError):  # the answer is given: a full disk must not spoil it now
-                self._shelf.run(lambda rows: rows.renew(handle, self._clock(), num_hits=0))
+                self._shelf.run(end)
 
     def patch(self, handle: str, namespace: str, change: Change) -> Facts:
         """Raises EngineError: `unknown_prefix`, `pins_full`, `state_unusable`."""
@@ -221,7 +240,7 @@ class Registry:
             facts = self._known(rows, handle, namespace)
             token_ids = rows.read_ids(facts)
             rows.turn_over(handle, secrets.token_hex(8))
-            rows.delete(handle)
+            rows.delete(handle, keeps_ids=self._held.is_in_use(handle))
             return facts, token_ids
 
         facts, token_ids = self._shelf.run(work)
@@ -245,7 +264,7 @@ class Registry:
                 if left or facts.kept or facts.pinned:
                     rows.put(replace(facts, sessions=left))
                 else:
-                    rows.delete(facts.id)
+                    rows.delete(facts.id, keeps_ids=self._held.is_in_use(facts.id))
                     gone.append(facts)
             return gone
 
@@ -255,8 +274,7 @@ class Registry:
         """Drops the handles whose time is over, save those in use; returns them. Their blocks are left to the LRU."""
 
         def work(rows: Rows) -> list[Facts]:
-            now = self._clock()
-            over = [facts for facts in rows.all() if not facts.is_alive(now) and not self._held.is_in_use(facts.id)]
+            over = [facts for facts in rows.expired(self._clock()) if not self._held.is_in_use(facts.id)]
             for facts in over:
                 rows.delete(facts.id)
             return over
@@ -281,7 +299,7 @@ class Registry:
 
     def _pinned(self, rows: Rows, facts: Facts) -> Facts:
         now = self._clock()
-        others = [one for one in rows.all() if one.pinned and one.id != facts.id and one.is_alive(now)]
+        others = [one for one in rows.pinned() if one.id != facts.id and one.is_alive(now)]
         refuse_pin(facts.num_tokens, [one.num_tokens for one in others], self.pool)
         return replace(facts, pinned=True)
 
@@ -295,6 +313,7 @@ class Registry:
             self._shelf.run(lambda rows: rows.delete(facts.id))
             self._held.drop(facts.id)
             raise _unknown(facts.id, facts.namespace)
+        _refuse_foreign_ids(token_ids, self.pool.vocabulary)  # a server of another model registered it
         return self._hold(facts, token_ids)
 
     def _hold(self, facts: Facts, token_ids: TokenIds) -> Registered:
@@ -317,7 +336,7 @@ class Registry:
             if not facts.is_alive(now) or not rows.has_ids(facts):
                 rows.delete(facts.id)
         rows.remove_strays()
-        for facts in surplus_pins([facts for facts in rows.all() if facts.pinned], self.pool):
+        for facts in surplus_pins(rows.pinned(), self.pool):
             logger.warning("The pool is too small by now for the pinned prefix %s; it is unpinned.", facts.id)
             rows.put(replace(facts, pinned=False))
 
@@ -334,18 +353,23 @@ def refuse_control_characters(*names: str) -> None:
 
 
 def _checked_ids(token_ids: npt.ArrayLike, vocabulary: int | None) -> TokenIds:
-    """A read-only array of its own. An id that the model does not have would bring the whole engine down."""
+    """A read-only array of its own."""
     given = np.asarray(token_ids)
     if given.ndim != 1 or given.size == 0 or not np.issubdtype(given.dtype, np.integer):
         raise EngineError("bad_request", "A prefix needs one token id or more: a list of whole numbers.")
-    least, most, largest = int(given.min()), int(given.max()), (vocabulary or 2**31) - 1
+    _refuse_foreign_ids(given, vocabulary)
+    ids: TokenIds = given.astype(np.int32)
+    ids.setflags(write=False)
+    return ids
+
+
+def _refuse_foreign_ids(ids: npt.NDArray[Any], vocabulary: int | None) -> None:
+    """An id that the model does not have would bring the whole engine down."""
+    least, most, largest = int(ids.min()), int(ids.max()), (vocabulary or 2**31) - 1
     if least < 0 or most > largest:
         raise EngineError(
             "bad_request", f"A prefix has token ids from {least} to {most}, but this model's go from 0 to {largest}."
         )
-    ids: TokenIds = given.astype(np.int32)
-    ids.setflags(write=False)
-    return ids
 
 
 def _bound(sessions: tuple[str, ...], session: str | None) -> tuple[str, ...]:

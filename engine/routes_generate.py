@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from engine.base import EngineError
 from engine.questions import End, Piece, Question, Questions
-from engine.routes_wire import Asked, error_body, plain, problem, read
+from engine.routes_wire import Asked, GoneError, body_of, error_body, plain, problem, read
 
 _GATHERED_S = 0.04  # between two pieces of one of ...
 _GATHERED_STREAMS = 128  # ... so many streams
@@ -55,7 +55,7 @@ class Generate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             questions = self._questions()
-            body = await _body(receive)
+            body = await body_of(scope, receive)
             asked = read(body, Asked)
             handle = str(scope["path_params"]["id"])
             question = Question(
@@ -64,7 +64,7 @@ class Generate:
         except EngineError as error:
             await problem(error)(scope, receive, send)
             return
-        except _GoneError:
+        except GoneError:
             return
         answering = asyncio.ensure_future(_answer(questions, question, scope, receive, send))
         leaving = asyncio.ensure_future(_gone(receive))
@@ -144,21 +144,6 @@ class Events:
 
 def _trace_headers(scope: Scope) -> dict[str, str]:
     return {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS}
-
-
-class _GoneError(Exception):
-    """The client hung up."""
-
-
-async def _body(receive: Receive) -> bytes:
-    pieces = []
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _GoneError
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(pieces)
 
 
 async def _gone(receive: Receive) -> None:

@@ -11,14 +11,14 @@ from starlette.routing import Route
 
 from engine.handles import Handles
 from engine.prefixes import Change
-from engine.routes_wire import Namespace, Patch, Registration, answering, plain, read
+from engine.routes_wire import Namespace, Patch, Registration, answering, body_of, plain, read
 
 
 def routes(handles: Callable[[], Handles]) -> list[Route]:
     """Args: `handles`, called for each request; raises EngineError `no_engine` where the server has no engine."""
 
     async def register(request: Request) -> Any:
-        called, body = handles(), read(await request.body(), Registration)
+        called, body = handles(), read(await body_of(request.scope, request.receive), Registration)
         return plain(
             await called.register(body.ids(), body.namespace, body.name, body.ttl_s, body.pin, body.session, body.warm)
         )
@@ -30,7 +30,7 @@ def routes(handles: Callable[[], Handles]) -> list[Route]:
         return {"prefixes": [plain(one) for one in handles().look_all(request.query_params.get("namespace"))]}
 
     async def change(request: Request) -> Any:
-        called, body = handles(), read(await request.body(), Patch)
+        called, body = handles(), read(await body_of(request.scope, request.receive), Patch)
         asked = Change(
             sets_ttl=body.ttl_s is not msgspec.UNSET,
             ttl_s=None if isinstance(body.ttl_s, msgspec.UnsetType) else body.ttl_s,
@@ -40,7 +40,7 @@ def routes(handles: Callable[[], Handles]) -> list[Route]:
         return plain(await called.change(_handle(request), body.namespace, asked, body.warm))
 
     async def free(request: Request) -> Any:
-        called, body = handles(), await request.body()
+        called, body = handles(), await body_of(request.scope, request.receive)
         namespace = read(body, Namespace).namespace if body else request.query_params.get("namespace", "")
         return {"id": _handle(request), "dropped_blocks": await called.free(_handle(request), namespace)}
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
 from engine.base import EngineError, Sampling
 
@@ -25,7 +26,9 @@ STATUS: Mapping[str, int] = {
     "pins_full": 409,
     "does_not_fit": 413,
     "prompt_too_long": 413,
+    "too_large": 413,
 }
+MOST_BYTES = 32 * 2**20  # more than two million ids as JSON
 _OTHERWISE = 503  # the engine, its disk or its room: another time it may work
 
 Words = Annotated[str, msgspec.Meta(max_length=512)]
@@ -108,6 +111,38 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
         )
 
 
+class GoneError(Exception):
+    """The client hung up."""
+
+
+async def body_of(scope: Scope, receive: Receive) -> bytes:
+    """The whole body of a request; a larger one is refused before it is in memory.
+
+    Raises:
+        EngineError: `too_large`.
+        GoneError: The client hung up.
+    """
+    told = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    num_told = int(told) if told.isdigit() else 0
+    pieces: list[bytes] = []
+    num_bytes = 0
+    is_whole = False
+    while not is_whole:
+        if max(num_told, num_bytes) > MOST_BYTES:
+            raise EngineError(
+                "too_large",
+                f"The body of the request is larger than the {MOST_BYTES:,} bytes that are taken; "
+                "send fewer token ids, or send them as token_ids_b64.",
+            )
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        pieces.append(message.get("body", b""))
+        num_bytes += len(pieces[-1])
+        is_whole = not message.get("more_body", False)
+    return b"".join(pieces)
+
+
 def read(body: bytes, kind: type[T]) -> T:
     """Raises EngineError: `bad_request`, naming the field."""
     try:
@@ -136,6 +171,8 @@ def answering(handler: Callable[[Request], Awaitable[Any]]) -> Callable[[Request
             return reply(await handler(request))
         except EngineError as error:
             return problem(error)
+        except GoneError:
+            return Response(status_code=499)  # nobody is there to read it
 
     return answer
 

@@ -12,6 +12,8 @@ import os
 import secrets
 from pathlib import Path
 
+from engine.base import EngineError
+
 KEY_NAME = "salt.key"
 KEY_BYTES = 32
 
@@ -32,9 +34,25 @@ class Salts:
         Args:
             namespace: A knowledge base; all its prefixes share blocks where they begin alike.
             generation: Not empty for a prefix that was freed and came back: nothing of its earlier life is found again.
+
+        Raises:
+            EngineError: `state_unusable` where the key can't be read or made.
         """
         words = f"{namespace}\0{generation}" if generation else namespace
-        digest = hmac.new(_key(self._folder), words.encode(), hashlib.sha256).digest()
+        try:
+            key = _key(self._folder)
+        except OSError as error:
+            raise EngineError(
+                "state_unusable",
+                f"The key of the salts in {self._folder} can't be used ({error}); check its rights and the space.",
+            ) from error
+        if len(key) < KEY_BYTES:  # a machine that lost its power, or a hand; with it anybody could compute the salts
+            raise EngineError(
+                "state_unusable",
+                f"The key of the salts in {self._folder} has {len(key)} bytes instead of {KEY_BYTES}; remove the file "
+                f"{KEY_NAME} there, and a new one is made.",
+            )
+        digest = hmac.new(key, words.encode(), hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
@@ -49,6 +67,7 @@ def _key(folder: Path) -> bytes:
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(handle, secrets.token_bytes(KEY_BYTES))
+        os.fsync(handle)
     finally:
         os.close(handle)
     try:

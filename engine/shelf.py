@@ -88,7 +88,20 @@ class Rows:
 
     def all(self) -> list[Facts]:
         """The least recently used first."""
-        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM prefixes ORDER BY last_used, id")
+        return self._where("1")
+
+    def pinned(self) -> list[Facts]:
+        """The least recently used first; expired ones too."""
+        return self._where("pinned")
+
+    def expired(self, now: float) -> list[Facts]:
+        """Those that do not live any more (`Facts.is_alive`)."""
+        return self._where("renewed + ttl_s <= ?", now)
+
+    def _where(self, condition: str, *values: float) -> list[Facts]:
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM prefixes WHERE {condition} ORDER BY last_used, id", values
+        )
         return [_facts(row) for row in rows]
 
     def put(self, facts: Facts) -> None:
@@ -106,8 +119,13 @@ class Rows:
             (num_hits, now, handle),
         )
 
-    def delete(self, handle: str) -> None:
+    def delete(self, handle: str, *, keeps_ids: bool = False) -> None:
+        """Args: `keeps_ids`, leaves the file to `remove_ids`: a question that waits is still to be answered from it."""
         self._connection.execute("DELETE FROM prefixes WHERE id = ?", (handle,))
+        if not keeps_ids:
+            self.remove_ids(handle)
+
+    def remove_ids(self, handle: str) -> None:
         self._path(handle).unlink(missing_ok=True)
 
     def total(self) -> tuple[int, int]:

@@ -266,7 +266,7 @@ async def serve(folder: Path, vocabulary: Vocabulary, clock: Clock | None = None
 class Call:
     """One request, driven by hand: what was sent so far can be looked at, and the client can hang up."""
 
-    def __init__(self, app: Starlette, method: str, path: str, body: Any = None) -> None:
+    def __init__(self, app: Starlette, method: str, path: str, body: Any = None, *, breaks_off: bool = False) -> None:
         path, _, query = path.partition("?")
         scope = {
             "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
@@ -275,7 +275,8 @@ class Call:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._inbox.put_nowait({"type": "http.request", "body": raw[:10], "more_body": True})
-        self._inbox.put_nowait({"type": "http.request", "body": raw[10:], "more_body": False})
+        rest = {"type": "http.request", "body": raw[10:], "more_body": False}
+        self._inbox.put_nowait({"type": "http.disconnect"} if breaks_off else rest)
         self.status = 0
         self.pieces: list[bytes] = []
         self.changed = asyncio.Event()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core import _remembering, mark
 from engine.core_found import Known
 from engine.core_memo import Memo
 from engine.core_prompt import Prompt
@@ -75,3 +77,19 @@ def test_dropping_a_prefix_gives_the_hashes_that_no_other_has(tmp_path: Path) ->
     assert memo.drop("a", "salt") == [b"a1", b"a2"]
     assert memo.drop("a", "salt") == []
     assert memo.drop("b", "salt") == [b"same", b"b1"]
+
+
+def test_a_short_prefix_that_is_freed_does_not_fail_the_question_that_runs_on_it(tmp_path: Path) -> None:
+    """No block is full yet, so its hashes are asked for again with each token; by then nothing is kept, nor on disk."""
+    np.arange(5, dtype="<i4").tofile(tmp_path / "a.i32")
+    memo = Memo(tmp_path)
+    memo.get("a")
+    hasher = _remembering(lambda size, hash_fn: lambda request: [], memo)(32, None)
+    sampling = SimpleNamespace(extra_args=mark(None, "a", 5, [7]))
+    running = SimpleNamespace(
+        block_hashes=[], sampling_params=sampling, mm_features=[], lora_request=None, cache_salt="salt"
+    )
+    assert hasher(running) == []
+    memo.drop("a", "salt")
+    (tmp_path / "a.i32").unlink()
+    assert hasher(running) == []

@@ -20,6 +20,7 @@ from engine.base import EngineError, prefix_id
 from engine.detokenize import Vocabulary
 from engine.plugin import Plugin
 from engine.routes_generate import gather_s
+from engine.routes_wire import MOST_BYTES
 from engine.view import CacheView
 
 IDS = list(range(100, 140))  # five blocks
@@ -209,6 +210,42 @@ async def test_what_is_not_understood_is_refused(server: Server, path: str, body
     assert len(server.parts.registry.all()) == 1
 
 
+@pytest.mark.parametrize("path", ["/v1/prefixes", f"/v1/prefixes/{HANDLE}/generate"])
+@pytest.mark.parametrize("tells_length", [True, False])
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(
+    server: Server, path: str, tells_length: bool
+) -> None:
+    """By its length where that is told, so that nothing is read; else as soon as too much came."""
+    piece = b" " * 2**20
+    headers = [(b"content-length", b"%d" % (100 * len(piece)))] if tells_length else []
+    scope = {
+        "type": "http", "http_version": "1.1", "method": "POST", "path": path, "raw_path": path.encode(),
+        "query_string": b"", "headers": headers, "root_path": "", "scheme": "http", "app": server.app,
+    }  # fmt: skip
+    read, sent = [], []
+
+    async def receive() -> dict[str, Any]:
+        read.append(piece)
+        return {"type": "http.request", "body": piece, "more_body": len(read) < 100}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await server.app(scope, receive, send)
+    assert sent[0]["status"] == 413
+    assert b"too_large" in sent[1]["body"]
+    assert len(read) == (0 if tells_length else MOST_BYTES // len(piece) + 1)
+
+
+async def test_a_body_that_breaks_off_changes_nothing(server: Server) -> None:
+    """The client hung up in the middle of it."""
+    for path in ("/v1/prefixes", f"/v1/prefixes/{HANDLE}/generate"):
+        made = Call(server.app, "POST", path, b'{"token_ids": [1]', breaks_off=True)
+        await made.task
+    assert server.parts.registry.all() == []
+    assert server.bridge.sampled == []
+
+
 async def test_what_does_not_fit_is_refused_with_the_numbers(server: Server) -> None:
     """A prefix as long as the context, and a question that fills the rest."""
     status, answer = await call(server.app, "POST", "/v1/prefixes", {"token_ids": [1] * MAX_MODEL_LEN})
@@ -353,6 +390,25 @@ async def test_a_server_without_an_engine_says_so() -> None:
     ]:  # fmt: skip
         status, answer = await call(app, method, path, body)
         assert (status, answer["error"]["code"]) == (503, "no_engine")
+
+
+async def test_a_server_whose_state_cannot_be_used_serves_all_the_same(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    """vLLM's own routes are not ours to take down: ours say what is wrong with the folder."""
+    (tmp_path / "file").write_text("no folder")
+
+    async def opened(engine_client: object) -> Any:
+        return await serve(tmp_path / "file", vocabulary)
+
+    plugin, app = Plugin(opened), Starlette()
+    plugin.attach_router(app)
+    await plugin.init_state(object(), app.state, None)
+    for method, path, body in [
+        ("GET", "/v1/cache", None), ("POST", "/v1/prefixes", REGISTRATION),
+        ("POST", f"/v1/prefixes/{HANDLE}/generate", {"token_ids": [1]}),
+    ]:  # fmt: skip
+        status, answer = await call(app, method, path, body)
+        assert (status, answer["error"]["code"]) == (503, "state_unusable")
+        assert str(tmp_path / "file") in answer["error"]["message"]
 
 
 def test_many_streams_gather_what_one_gives_at_once() -> None:

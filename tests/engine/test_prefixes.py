@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,6 +21,7 @@ from engine.bounds import Limits
 from engine.pins import Pool
 from engine.prefixes import Change, Registered, Registry
 from engine.salts import Salts
+from engine.shelf import Rows
 
 POOL = Pool(num_tokens=1000, block_size=10, max_model_len=400, pin_share=0.5, vocabulary=None)
 
@@ -490,3 +492,57 @@ class Lives(RuleBasedStateMachine):
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize("how", ["freed", "session"])
+def test_what_is_freed_while_a_question_runs_on_it_stays_on_disk_until_its_end(
+    registry: Registry, tmp_path: Path, how: str
+) -> None:
+    """The engine core reads the ids there, perhaps only now. The handle is gone at once, the file with the last use."""
+    registered = registry.register([1, 2, 3], "kb", session="chat")
+    file = tmp_path / "prefixes" / f"{registered.id}.i32"
+    with registry.use(registered.id, "kb"):
+        with registry.use(registered.id, "kb"):
+            if how == "freed":
+                registry.free(registered.id, "kb")
+            else:
+                registry.end_session("chat")
+            assert registry.all() == []
+        assert file.exists()
+    assert not file.exists()
+    registry.register([1, 2, 3], "kb")
+    with registry.use(registered.id, "kb"):
+        pass
+    assert file.exists()
+
+
+def test_a_full_disk_stops_no_question(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is registered can be read: only the use is not counted. Registering says what is wrong."""
+    handle = registry.register([1, 2], "kb").id
+
+    def full(*arguments: object, **named: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Rows, "renew", full)
+    monkeypatch.setattr(Rows, "put", full)
+    with registry.use(handle, "kb") as registered:
+        assert registered.token_ids.tolist() == [1, 2]
+    with pytest.raises(EngineError) as caught:
+        registry.register([3], "kb")
+    assert code_of(caught) == "state_unusable"
+    assert registry.facts(handle, "kb").hits == 0
+
+
+def test_what_another_model_registered_is_not_given_to_this_one(tmp_path: Path, clock: Clock) -> None:
+    """Two servers on one folder: an id that a model does not have would bring its engine down. The other keeps it."""
+    large, small = replace(POOL, vocabulary=1000), replace(POOL, vocabulary=100)
+    theirs = registry_in(tmp_path, clock, pool=large)
+    handle = theirs.register([5, 500], "kb").id
+    ours = registry_in(tmp_path, clock, pool=small)
+    for call in (lambda: ours.get(handle, "kb"), lambda: ours.use(handle, "kb").__enter__()):
+        with pytest.raises(EngineError) as caught:
+            call()
+        assert code_of(caught) == "bad_request"
+    assert theirs.get(handle, "kb").num_tokens == 2
+    theirs.close()
+    ours.close()

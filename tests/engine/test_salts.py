@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base import EngineError
 from engine.salts import Salts
 
 
@@ -45,3 +46,21 @@ def test_many_first_users_at_once_agree_on_one_key(tmp_path: Path) -> None:
 def test_salt_is_short_url_safe_base64(tmp_path_factory: pytest.TempPathFactory, kb: str) -> None:
     """vLLM takes 1 to 128 characters without @, slash, backslash and NUL."""
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", Salts(tmp_path_factory.getbasetemp()).salt_of(kb))
+
+
+def test_a_key_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """The folder is a file."""
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(EngineError) as caught:
+        Salts(tmp_path / "file").salt_of("kb")
+    assert (caught.value.code, str(tmp_path / "file") in caught.value.message) == ("state_unusable", True)
+
+
+def test_a_key_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    """An empty key is one that everybody has."""
+    Salts(tmp_path).salt_of("kb")
+    (tmp_path / "salt.key").write_bytes(b"")
+    with pytest.raises(EngineError) as caught:
+        Salts(tmp_path).salt_of("kb")
+    assert caught.value.code == "state_unusable"
+    assert "0 bytes instead of 32" in caught.value.message

@@ -1,0 +1,92 @@
+"""How vLLM's refusals and failures become ours, over a client that answers as vLLM's does; it needs no vLLM."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.base import EngineError, Sampling
+from engine.bridge_vllm import VllmBridge
+from engine.prefixes import Registered
+
+PREFIX = Registered("ab", "kb", "", np.arange(64, dtype=np.int32), "salt")
+
+
+class Parameters(SimpleNamespace):
+    """Refuses what vLLM refuses."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        if self.temperature > 2:
+            raise ValueError(f"temperature must be in [0, 2], got {self.temperature}.")
+
+
+class Client:
+    """vLLM's `AsyncLLM`: gives the finish reasons that the test names."""
+
+    vllm_config = SimpleNamespace(
+        cache_config=SimpleNamespace(block_size=32, num_gpu_blocks=9),
+        model_config=SimpleNamespace(max_model_len=256),
+        device_config=SimpleNamespace(device_type="cpu"),
+        scheduler_config=SimpleNamespace(policy="fcfs"),
+    )
+
+    def __init__(self, *reasons: str | None) -> None:
+        self._reasons = reasons
+
+    async def generate(self, *arguments: Any, **named: Any) -> AsyncIterator[Any]:
+        for reason in self._reasons:
+            given = SimpleNamespace(token_ids=[5], finish_reason=reason)
+            yield SimpleNamespace(outputs=[given], num_cached_tokens=32, finished=reason is not None, metrics=None)
+
+
+@pytest.fixture(autouse=True)
+def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names that the bridge takes from vLLM."""
+    parts: dict[str, dict[str, Any]] = {
+        "vllm": {"SamplingParams": Parameters},
+        "vllm.sampling_params": {"RequestOutputKind": SimpleNamespace(DELTA=1)},
+        "vllm.inputs": {},
+        "vllm.inputs.engine": {"tokens_input": lambda ids, **salt: ids},
+        "vllm.v1": {},
+        "vllm.v1.engine": {},
+        "vllm.v1.engine.exceptions": {
+            "EngineDeadError": type("Dead", (Exception,), {}),
+            "EngineGenerateError": type("Failed", (Exception,), {}),
+        },
+    }
+    for name, values in parts.items():
+        module = ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+async def test_what_vllm_refuses_of_a_question_is_the_askers_to_mend() -> None:
+    """A bad request with vLLM's own words, not a failure of the engine."""
+    with pytest.raises(EngineError) as caught:
+        await anext(VllmBridge(Client("stop")).generate(PREFIX, [1], Sampling(temperature=3.0), "r"))
+    assert caught.value.code == "bad_request"
+    assert "temperature must be in [0, 2]" in caught.value.message
+
+
+async def test_an_error_in_the_core_is_no_end_of_an_answer() -> None:
+    """A prefix whose ids are gone there, for one: the question fails, it does not end as if it had been aborted."""
+    outputs = VllmBridge(Client(None, "error")).generate(PREFIX, [1], Sampling(), "r1")
+    assert (await anext(outputs)).token_ids == (5,)
+    with pytest.raises(EngineError) as caught:
+        await anext(outputs)
+    assert (caught.value.code, "r1" in caught.value.message) == ("engine_failed", True)
+
+
+@pytest.mark.parametrize("reasons", [("error",), ("abort",), ()])
+async def test_a_read_that_did_not_happen_is_not_taken_for_one(reasons: tuple[str, ...]) -> None:
+    """Else its prefix would be believed to be cached."""
+    with pytest.raises(EngineError) as caught:
+        await VllmBridge(Client(*reasons)).read(PREFIX, 32, 10, "r")
+    assert caught.value.code == "engine_failed"
+    assert await VllmBridge(Client("length")).read(PREFIX, 32, 10, "r") == 32
