@@ -11,18 +11,16 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from processes import eventually
+from shared import SharedEngine
 
-from engine.lease import Lease, connect
-from engine.server import EngineSettings
+from engine.lease import Lease
 
 pytestmark = pytest.mark.engine
 
@@ -43,13 +41,9 @@ class Heard:
     receipt: dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def lease(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lease]:
-    state_dir = tmp_path_factory.mktemp("engine")
-    settings = EngineSettings(str(model_folder), state_dir, state_dir / "models", device="cpu", kv_cache_gib=1.0)
-    with connect(settings) as held:
-        yield held
-        held.close()
+@pytest.fixture
+def lease(shared_engine: SharedEngine) -> Lease:
+    return shared_engine.lease
 
 
 def text(seed: int, num_tokens: int) -> list[int]:

@@ -32,7 +32,7 @@ def test_every_one_of_200_random_calls_is_predicted(model_folder: Path, tmp_path
         "num_gpu_blocks_override": NUM_BLOCKS, "kv_cache_memory_bytes": 2**29, "enforce_eager": True,
         "prefix_caching_hash_algo": "sha256_cbor",
     }  # fmt: skip
-    variables = environment(settings_for(model_folder, tmp_path), "cpu", os.environ)
+    variables = environment(settings_for(model_folder, tmp_path), "cpu", os.environ, "")
     variables |= {"READONCE_PLUGIN_STATE": str(tmp_path / "plugin"), "PYTHONPATH": str(ROOT)}
     output = tmp_path / "result.json"
     command = [sys.executable, str(Path(__file__).parent / "residency_child.py"), json.dumps(arguments), str(output)]
