@@ -70,10 +70,19 @@ def call(lease: Lease, method: str, path: str, body: Any = None) -> Any:
 
 def computed_tokens(lease: Lease) -> float:
     """Prompt tokens that the engine computed since its start."""
+    return metric(lease, r'vllm:prompt_tokens_by_source_total\{[^}]*source="local_compute"[^}]*\}')
+
+
+def num_running(lease: Lease) -> float:
+    """Requests in the engine, as of its last step."""
+    return metric(lease, r"vllm:num_requests_running\{[^}]*\}")
+
+
+def metric(lease: Lease, pattern: str) -> float:
     connection, answer = send(lease, "GET", "/metrics")
     page = answer.read().decode()
     connection.close()
-    (value,) = re.findall(r'^vllm:prompt_tokens_by_source_total\{[^}]*source="local_compute"[^}]*\} (\S+)$', page, re.M)
+    (value,) = re.findall(rf"^{pattern} (\S+)$", page, re.M)
     return float(value)
 
 
@@ -152,7 +161,7 @@ def test_a_warm_question_waits_for_one_step_of_a_cold_text(lease: Lease) -> None
     before = computed_tokens(lease)
     reader = threading.Thread(target=ask_plain, args=(lease, text(4, COLD_TOKENS), 401))
     reader.start()
-    time.sleep(0.3)  # it has to be in the engine; nothing tells when
+    assert eventually(lambda: num_running(lease) > 0)
     plain = ask_plain(lease, warm_ids, 402)
     reader.join()
     assert computed_tokens(lease) - before >= COLD_TOKENS

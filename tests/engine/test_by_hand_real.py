@@ -26,6 +26,7 @@ from engine.salts import Salts
 pytestmark = pytest.mark.engine
 
 BLOCK_SIZE = 128  # vLLM's own choice on a CPU
+GUIDE = str(ROOT / "data" / "observatory-guide.md")
 with_plugin = pytest.mark.parametrize("server", ["readonce"], indirect=True)
 without_plugin = pytest.mark.parametrize("server", [""], indirect=True)
 
@@ -94,7 +95,7 @@ class Commands:
 @pytest.fixture
 def readonce(server: ByHand, model_folder: Path, tmp_path: Path) -> Commands:
     made = Commands(server, model_folder, tmp_path / "home")
-    added, _ = made("add", str(ROOT / "data" / "observatory-guide.md"), "--jsonl")
+    added, _ = made("add", GUIDE, "--jsonl")
     assert added["status"] == "ok"
     return made
 
@@ -131,13 +132,19 @@ async def test_a_prefix_is_registered_reused_pinned_and_freed_there(server: ByHa
 
 @with_plugin
 def test_readonce_asks_there_and_its_status_shows_what_is_held(readonce: Commands) -> None:
-    """The second question is warm, nothing is said to be off, and the document's prefix is resident."""
+    """The second question is warm, nothing is said to be off, and the document's prefix is resident.
+
+    The same document in another knowledge base is read anew.
+    """
     receipts = []
     for question in ("When is the observatory open?", "Who looks after the telescope?"):
         answer, said = readonce("ask", question, "--doc", "observatory-guide.md", "--json")
         receipts.append(answer["receipt"])
         assert "runs without" not in said
     assert [receipt["cold_because"] for receipt in receipts] == ["first_use", None]
+    readonce("add", GUIDE, "--kb", "other", "--jsonl")
+    elsewhere, _ = readonce("ask", "When is the observatory open?", "--kb", "other", "--json")
+    assert (elsewhere["receipt"]["cold_because"], elsewhere["receipt"]["cached_tokens"]) == ("first_use", 0)
     status, _ = readonce("status", "--json")
     assert status["engine"]["features_off"] == ""
     held = [one for one in status["cache"]["prefixes"] if one["id"] == receipts[1]["prefix"]]

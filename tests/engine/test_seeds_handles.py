@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +59,14 @@ async def warmed_then_freed(engine: Engine) -> None:
     assert (await ask(engine, prefix, 2)).cached_tokens == 0
 
 
-async def two_chats_on_one_document(engine: Engine, known: set[str]) -> None:
-    """Gone with the second chat, not with the first; its keys and values are found again by the next one.
-
-    Args:
-        known: Handles that the engine knows before.
-    """
+async def two_chats_on_one_document(engine: Engine) -> None:
+    """Gone with the second chat, not with the first; its keys and values are found again by the next one."""
     prefix = document("chatted")
     for session in ("chat a", "chat b"):
         await engine.cache_prefix(prefix, session=session)
-    for session, is_known in (("chat a", True), ("chat b", False)):
+    for session, known in (("chat a", {prefix.id}), ("chat b", set())):
         await engine.release_session(session)
-        assert (await handles_of(engine) - known == {prefix.id}) is is_known
+        assert await handles_of(engine) == known
     assert (await ask(engine, prefix, 1)).cached_tokens == WHOLE_BLOCKS
 
 
@@ -99,7 +95,7 @@ async def test_s1_a_document_is_cached_used_and_freed_by_name() -> None:
 
 async def test_s2_a_prefix_goes_with_its_last_session() -> None:
     """Bound to two chats."""
-    await two_chats_on_one_document(FakeEngine(), set())
+    await two_chats_on_one_document(FakeEngine())
 
 
 def in_a_pool_of(num_tokens: int, folder: Path, scene: Any) -> None:
@@ -168,23 +164,44 @@ def test_s3_a_pinned_prefix_stays_whatever_passes_through(pin: bool, left: int, 
     in_a_pool_of(1024, tmp_path, scene)
 
 
-@pytest.mark.engine
-async def test_s1_s2_s3_hold_on_a_real_engine(shared_engine: SharedEngine) -> None:
-    """The same scenes through our client and vLLM; a pinned one is told as pinned, one of half a second goes."""
+@pytest.fixture
+async def client(shared_engine: SharedEngine) -> AsyncIterator[Client]:
+    """Real vLLM, asked through our client; nothing is registered there."""
     shared_engine.free_all()
-    client = Client(shared_engine.lease.engine)
+    made = Client(shared_engine.lease.engine)
+    yield made
+    await made.close()
+
+
+@pytest.mark.engine
+async def test_s1_on_a_real_engine_users_of_one_base_share_and_two_bases_do_not(client: Client) -> None:
+    """The second user of a base is warm, the second base is cold."""
     await one_document_for_several_users(client)
+
+
+@pytest.mark.engine
+async def test_s1_on_a_real_engine_a_document_is_cached_used_and_freed_by_name(client: Client) -> None:
+    """The same calls through our routes."""
     await warmed_then_freed(client)
-    known = await handles_of(client)
-    await two_chats_on_one_document(client, known)
+
+
+@pytest.mark.engine
+async def test_s2_on_a_real_engine_a_prefix_goes_with_its_last_session(client: Client) -> None:
+    """And the next chat is as warm as they were."""
+    await two_chats_on_one_document(client)
+
+
+@pytest.mark.engine
+async def test_s3_on_a_real_engine_times_and_pins_are_kept(client: Client) -> None:
+    """One that lives for half a second goes by itself; a pinned one is told as pinned, and its use is counted."""
     pinned, brief = document("pinned"), document("brief")
     await client.cache_prefix(pinned, pin=True)
     await client.cache_prefix(brief, ttl_s=0.5)
-    assert [one.id for one in await views(client) if one.pinned] == [pinned.id]
+    assert (await ask(client, pinned, 1)).cached_tokens == WHOLE_BLOCKS
 
     def is_gone() -> bool:
         seen = look(client.running.url, client.running.token)
         return seen is not None and brief.id not in {one.id for one in seen.prefixes}
 
     assert await asyncio.to_thread(eventually, is_gone)
-    await client.close()
+    assert [(one.id, one.pinned, one.hits, one.state) for one in await views(client)] == [(pinned.id, True, 1, "warm")]
