@@ -9,6 +9,7 @@ import http.client
 import json
 import random
 import re
+import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -142,7 +143,7 @@ def test_eight_first_questions_at_once_cost_one_prefill(lease: Lease) -> None:
 def test_a_warm_question_waits_for_one_step_of_a_cold_text(lease: Lease) -> None:
     """While 6,016 cold tokens are read, a warm question has its first token within a small part of them.
 
-    Through vLLM's own route it waits for all that is left.
+    Through vLLM's own route it waits for all that is left: at least five times as much, for most questions here.
     """
     warm_ids = text(2, 1000)
     warm = register(lease, warm_ids, warm="now")
@@ -172,5 +173,6 @@ def test_a_warm_question_waits_for_one_step_of_a_cold_text(lease: Lease) -> None
         f"\na warm question while {COLD_TOKENS:,} cold tokens are read: {waits} s ({tokens} tokens computed meanwhile)"
     )
     print(f"through vLLM's own route: {plain.first_token_s:.2f} s ({plain.computed_tokens:,.0f} tokens)")
-    assert max(one.computed_tokens for one in heard) <= COLD_TOKENS / 3
-    assert sorted(one.computed_tokens for one in heard)[3] <= COLD_TOKENS / 5
+    assert plain.computed_tokens >= COLD_TOKENS
+    assert max(one.computed_tokens for one in heard) <= plain.computed_tokens / 3  # two steps may end while it waits
+    assert statistics.median(one.computed_tokens for one in heard) <= plain.computed_tokens / 5

@@ -308,6 +308,7 @@ async def test_what_was_read_for_the_question_itself_is_no_hit(server: Server) -
     receipt = (await ask(server.app, HANDLE, namespace="kb"))[-1]["receipt"]
     assert (receipt["cached_tokens"], receipt["resident_tokens"], receipt["waited_for"]) == (40, 0, "read")
     assert (server.plugin.view().queries_tokens, server.plugin.view().hits_tokens) == (41, 0)
+    assert (receipt["predicted_cached_tokens"], server.residency.awaited_reads) == (40, [HANDLE])
 
 
 async def test_after_a_restart_all_come_back_in_order_of_use(tmp_path: Path, vocabulary: Vocabulary) -> None:
