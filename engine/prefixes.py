@@ -173,8 +173,11 @@ class Registry:
         return sorted(self.all(), key=lambda facts: not facts.pinned)
 
     @contextmanager
-    def use(self, handle: str, namespace: str = "") -> Iterator[Registered]:
+    def use(self, handle: str, namespace: str = "", *, num_hits: int = 1) -> Iterator[Registered]:
         """The prefix for a question's time: its life is renewed at both ends, and nothing makes room by it meanwhile.
+
+        Args:
+            num_hits: How many uses it counts as; 0 for one that is no question.
 
         Raises:
             EngineError: As `get`.
@@ -182,7 +185,7 @@ class Registry:
 
         def work(rows: Rows) -> Facts:
             facts = self._known(rows, handle, namespace)
-            rows.renew(handle, self._clock(), num_hits=1)
+            rows.renew(handle, self._clock(), num_hits=num_hits)
             return facts
 
         registered = self._load(self._shelf.run(work))
