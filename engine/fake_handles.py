@@ -96,10 +96,14 @@ class FakeHandles:
         return kept is not None
 
     def release(self, session: str) -> None:
+        """Lets go of what came by sessions only, with the last of them; a pin keeps it.
+
+        What is cached stays for whoever asks about the same text next.
+        """
         for kept in list(self._kept.values()):
             kept.sessions.discard(session)
-            if kept.by_sessions_only and not kept.sessions:
-                self.free(kept.prefix)
+            if kept.by_sessions_only and not kept.sessions and kept.held is None:
+                self._drop(kept.prefix.id)
 
     def handle(self, prefix: Prefix) -> Handle:
         """What the pool holds of it, known or not."""

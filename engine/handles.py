@@ -186,7 +186,9 @@ class Handles:
             return
         warming = self._start_warming(registered, cause)
         if warm == "now":
-            await warming.wait()
+            # Its time to live may be shorter than its reading: it begins when whoever waits can use it.
+            with self._parts.registry.use(registered.id, registered.namespace, num_hits=0):
+                await warming.wait()
             await self._parts.residency.confirm()  # whoever waited is told what is so
 
     def _start_warming(self, registered: Registered, cause: Cause) -> Warming:

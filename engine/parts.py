@@ -52,6 +52,10 @@ class Residency(Protocol):
         """Waits a moment at most for the blocks of questions that have ended."""
         ...
 
+    async def read_is_in(self, prefix: Registered) -> bool:
+        """Waits a moment at most for the blocks of a prefix that has just been read to its end."""
+        ...
+
     async def confirm(self) -> None:
         """Waits until all that the cache did by now is known; some 100 ms where it idles."""
         ...

@@ -177,10 +177,13 @@ class Registry:
         return sorted(self.all(), key=lambda facts: not facts.pinned)
 
     @contextmanager
-    def use(self, handle: str, namespace: str = "") -> Iterator[Registered]:
+    def use(self, handle: str, namespace: str = "", *, num_hits: int = 1) -> Iterator[Registered]:
         """The prefix for a question's time: its life is renewed at both ends, and nothing makes room by it meanwhile.
 
         Its ids stay on disk until then, also where it is freed: the engine core reads them there.
+
+        Args:
+            num_hits: How many uses it counts as; 0 for one that is no question.
 
         Raises:
             EngineError: As `get`.
@@ -188,7 +191,7 @@ class Registry:
 
         def begin(rows: Rows) -> Facts:
             facts = self._known(rows, handle, namespace)
-            rows.renew(handle, self._clock(), num_hits=1)
+            rows.renew(handle, self._clock(), num_hits=num_hits)
             return facts
 
         def end(rows: Rows) -> None:

@@ -197,6 +197,8 @@ class _Run:
 
     async def answer(self, words: Detokenizer | None, request_id: str) -> AsyncGenerator[Piece | End, None]:
         question, residency = self._question, self._parts.residency
+        if self._place.waited_for == "read":
+            await residency.read_is_in(self._registered)
         await residency.caught_up()
         prediction = residency.predict(self._registered, question.token_ids)
         reason: FinishReason | None = None

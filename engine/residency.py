@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,8 @@ from engine.holdings import Holdings
 from engine.prefixes import Registered
 
 CAUGHT_UP_WITHIN_S = 0.002
+# Whoever waited for a document to be read does not feel it.
+READ_IS_IN_WITHIN_S = 0.05
 _MAX_AWAITED = 64
 _log = logging.getLogger("vllm.readonce")
 
@@ -173,16 +175,18 @@ class Residency:
 
         Returns at once where they are in, and after `limit_s` at the latest; False where some were missing then.
         """
-        end = time.monotonic() + limit_s
-        while missing := [one for one in self._awaited if not self._is_in(*one)]:
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(end - time.monotonic()):
-                    await self._changed.wait()
-            except TimeoutError:
-                break
+        is_in = await self._until(lambda: all(self._is_in(*one) for one in self._awaited), limit_s)
         self._awaited.clear()
-        return not missing
+        return is_in
+
+    async def read_is_in(self, prefix: Registered, limit_s: float = READ_IS_IN_WITHIN_S) -> bool:
+        """Waits, as `caught_up`, for the events of a read that has just come to the end of `prefix`."""
+
+        def is_in() -> bool:
+            runs = self._runs(prefix)
+            return runs is None or max(runs) >= len(self._known[prefix].chain.ids)
+
+        return await self._until(is_in, limit_s)
 
     async def confirm(self) -> None:
         """Returns when all that the cores published is in and every difference is judged: 100 ms where they idle."""
@@ -203,6 +207,17 @@ class Residency:
     def on_change(self) -> None:
         """To be called when holdings have changed."""
         self._changed.set()
+
+    async def _until(self, is_in: Callable[[], bool], limit_s: float) -> bool:
+        end = time.monotonic() + limit_s
+        while not is_in():
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(end - time.monotonic()):
+                    await self._changed.wait()
+            except TimeoutError:
+                return False
+        return True
 
     def _runs(self, prefix: Registered) -> list[int] | None:
         """The run of each core; what was found earlier is only lengthened where nothing was removed since."""

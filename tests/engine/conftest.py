@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # helpers beside the tests, importable under any pytest import mode
 
+from shared import FIXTURE, SharedEngine
 from tiny import write_tiny_tokenizer
 
 from engine.prompt import Layout
@@ -37,3 +39,16 @@ def model_folder() -> Path:
 
     cache = os.environ.get("READONCE_CACHE") or str(Path(user_cache_dir("readonce")) / "models")
     return resolve("smollm2-135m", Path(cache)).folder
+
+
+@pytest.fixture(scope="session", name=FIXTURE)
+def shared_engine(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedEngine]:
+    """Started once, for the tests that come last."""
+    made = SharedEngine(model_folder, tmp_path_factory.mktemp("shared"))
+    yield made
+    made.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that share an engine come last, one after the other: it then runs beside no other engine."""
+    items.sort(key=lambda item: FIXTURE in getattr(item, "fixturenames", ()))

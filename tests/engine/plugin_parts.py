@@ -100,6 +100,7 @@ class BlockResidency:
         self._cache = cache
         self.predictions = self.wrong_predictions = self.uncertain_predictions = 0
         self.num_confirmed = 0
+        self.awaited_reads: list[str] = []
         self.settled: list[tuple[int | None, int | None, list[int]]] = []
 
     @property
@@ -118,6 +119,10 @@ class BlockResidency:
         self.settled.append((prediction.cached_tokens, reported, list(output_ids)))
 
     async def caught_up(self) -> bool:
+        return True
+
+    async def read_is_in(self, prefix: Registered) -> bool:
+        self.awaited_reads.append(prefix.id)
         return True
 
     async def confirm(self) -> None:

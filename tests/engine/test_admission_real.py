@@ -9,20 +9,19 @@ import http.client
 import json
 import random
 import re
+import statistics
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from processes import eventually
+from shared import SharedEngine
 
-from engine.lease import Lease, connect
-from engine.server import EngineSettings
+from engine.lease import Lease
 
 pytestmark = pytest.mark.engine
 
@@ -43,13 +42,9 @@ class Heard:
     receipt: dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def lease(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lease]:
-    state_dir = tmp_path_factory.mktemp("engine")
-    settings = EngineSettings(str(model_folder), state_dir, state_dir / "models", device="cpu", kv_cache_gib=1.0)
-    with connect(settings) as held:
-        yield held
-        held.close()
+@pytest.fixture
+def lease(shared_engine: SharedEngine) -> Lease:
+    return shared_engine.lease
 
 
 def text(seed: int, num_tokens: int) -> list[int]:
@@ -76,10 +71,19 @@ def call(lease: Lease, method: str, path: str, body: Any = None) -> Any:
 
 def computed_tokens(lease: Lease) -> float:
     """Prompt tokens that the engine computed since its start."""
+    return metric(lease, r'vllm:prompt_tokens_by_source_total\{[^}]*source="local_compute"[^}]*\}')
+
+
+def num_running(lease: Lease) -> float:
+    """Requests in the engine, as of its last step."""
+    return metric(lease, r"vllm:num_requests_running\{[^}]*\}")
+
+
+def metric(lease: Lease, pattern: str) -> float:
     connection, answer = send(lease, "GET", "/metrics")
     page = answer.read().decode()
     connection.close()
-    (value,) = re.findall(r'^vllm:prompt_tokens_by_source_total\{[^}]*source="local_compute"[^}]*\} (\S+)$', page, re.M)
+    (value,) = re.findall(rf"^{pattern} (\S+)$", page, re.M)
     return float(value)
 
 
@@ -139,7 +143,7 @@ def test_eight_first_questions_at_once_cost_one_prefill(lease: Lease) -> None:
 def test_a_warm_question_waits_for_one_step_of_a_cold_text(lease: Lease) -> None:
     """While 6,016 cold tokens are read, a warm question has its first token within a small part of them.
 
-    Through vLLM's own route it waits for all that is left.
+    Through vLLM's own route it waits for all that is left: at least five times as much, for most questions here.
     """
     warm_ids = text(2, 1000)
     warm = register(lease, warm_ids, warm="now")
@@ -158,7 +162,7 @@ def test_a_warm_question_waits_for_one_step_of_a_cold_text(lease: Lease) -> None
     before = computed_tokens(lease)
     reader = threading.Thread(target=ask_plain, args=(lease, text(4, COLD_TOKENS), 401))
     reader.start()
-    time.sleep(0.3)  # it has to be in the engine; nothing tells when
+    assert eventually(lambda: num_running(lease) > 0)
     plain = ask_plain(lease, warm_ids, 402)
     reader.join()
     assert computed_tokens(lease) - before >= COLD_TOKENS
@@ -169,5 +173,6 @@ def test_a_warm_question_waits_for_one_step_of_a_cold_text(lease: Lease) -> None
         f"\na warm question while {COLD_TOKENS:,} cold tokens are read: {waits} s ({tokens} tokens computed meanwhile)"
     )
     print(f"through vLLM's own route: {plain.first_token_s:.2f} s ({plain.computed_tokens:,.0f} tokens)")
-    assert max(one.computed_tokens for one in heard) <= COLD_TOKENS / 3
-    assert sorted(one.computed_tokens for one in heard)[3] <= COLD_TOKENS / 5
+    assert plain.computed_tokens >= COLD_TOKENS
+    assert max(one.computed_tokens for one in heard) <= plain.computed_tokens / 3  # two steps may end while it waits
+    assert statistics.median(one.computed_tokens for one in heard) <= plain.computed_tokens / 5

@@ -8,7 +8,6 @@ import random
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from processes import eventually
+from shared import SharedEngine
 
 from engine.base import prefix_id
-from engine.lease import Lease, connect
-from engine.server import EngineSettings
+from engine.lease import Lease
 from engine.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.engine
@@ -29,10 +28,13 @@ BLOCK_SIZE = 32
 
 @dataclass
 class Held:
-    """The engine of this file; the last test starts it anew."""
+    """The engine, called without a client; the last test starts it anew."""
 
-    settings: EngineSettings
-    lease: Lease
+    shared: SharedEngine
+
+    @property
+    def lease(self) -> Lease:
+        return self.shared.lease
 
     def call(self, method: str, path: str, body: Any = None, *, token: bool = True) -> tuple[int, Any]:
         engine = self.lease.engine
@@ -65,15 +67,9 @@ class Held:
         return ids, "".join(event.get("text", "") for event in events), events[-1]["receipt"]
 
 
-@pytest.fixture(scope="module")
-def held(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
-    state_dir = tmp_path_factory.mktemp("engine")
-    settings = EngineSettings(
-        str(model_folder), state_dir, state_dir / "models", device="cpu", kv_cache_gib=0.5, max_model_len=2304
-    )
-    made = Held(settings, connect(settings))
-    yield made
-    made.lease.close()
+@pytest.fixture
+def held(shared_engine: SharedEngine) -> Held:
+    return Held(shared_engine)
 
 
 def document(seed: int, num_tokens: int) -> list[int]:
@@ -204,7 +200,7 @@ def test_vllms_own_routes_work_beside(held: Held) -> None:
 
 
 def test_predictions_were_right(held: Held) -> None:
-    """Every question of this file."""
+    """Every question since the engine's start."""
     _, cache = held.call("GET", "/v1/cache")
     assert cache["wrong_predictions"] == 0
     assert cache["predictions"] >= 10
@@ -213,14 +209,12 @@ def test_predictions_were_right(held: Held) -> None:
 
 def test_all_are_warm_again_after_a_restart(held: Held) -> None:
     """Five documents in the order of their last use, without a question; the freed one does not come back."""
-    for one in held.call("GET", "/v1/prefixes")[1]["prefixes"]:
-        held.call("DELETE", f"/v1/prefixes/{one['id']}", {"namespace": one["namespace"]})
+    held.shared.free_all()
     handles = [register(held, document(20 + n, 300), namespace="kb", pin=n == 3)["id"] for n in range(5)]
     for handle in (handles[2], handles[0]):
         held.ask(handle, namespace="kb")
     instance = held.lease.engine.instance
-    held.lease.close()
-    held.lease = connect(held.settings)
+    held.shared.restart()
     assert held.lease.engine.instance != instance
 
     def views() -> list[dict[str, Any]]:

@@ -79,6 +79,20 @@ async def test_warm_now_answers_when_it_is_read(server: Server) -> None:
     assert [cause for _, cause in server.door.warmed] == ["registered", "registered"]
 
 
+async def test_a_time_to_live_begins_when_what_is_waited_for_is_read(server: Server) -> None:
+    """Ten seconds, and reading takes twenty: it is there, for ten more, and no question was counted."""
+    server.door.hold = True
+    made = Call(server.app, "POST", "/v1/prefixes", REGISTRATION | {"warm": "now", "ttl_s": 10})
+    await eventually(lambda: len(server.door.warmed) == 1)
+    server.clock.now += 20
+    server.plugin.handles().tick()
+    server.bridge.go.set()
+    await made.task
+    assert made.status == 200
+    _, view = await call(server.app, "GET", f"/v1/prefixes/{HANDLE}?namespace=kb")
+    assert (view["state"], view["expires_at"], view["hits"]) == ("warm", server.clock.now + 10, 0)
+
+
 async def test_an_answer_streams_ids_and_ends_with_a_receipt(server: Server) -> None:
     """The first is cold; the second finds the whole blocks of the prefix, as foreseen, and counts as a use."""
     await call(server.app, "POST", "/v1/prefixes", REGISTRATION)
@@ -345,6 +359,7 @@ async def test_what_was_read_for_the_question_itself_is_no_hit(server: Server) -
     receipt = (await ask(server.app, HANDLE, namespace="kb"))[-1]["receipt"]
     assert (receipt["cached_tokens"], receipt["resident_tokens"], receipt["waited_for"]) == (40, 0, "read")
     assert (server.plugin.view().queries_tokens, server.plugin.view().hits_tokens) == (41, 0)
+    assert (receipt["predicted_cached_tokens"], server.residency.awaited_reads) == (40, [HANDLE])
 
 
 async def test_after_a_restart_all_come_back_in_order_of_use(tmp_path: Path, vocabulary: Vocabulary) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 from cache_events import Teller, hasher_for
@@ -111,6 +113,22 @@ async def test_catching_up_waits_for_the_blocks_of_what_was_settled() -> None:
     followed.step()
     assert await residency.caught_up(limit_s=0) is True
     assert residency.predict(prefix, [1, 2, 5, 6, 7]).cached_tokens == 12
+
+
+async def test_a_read_is_in_when_all_whole_blocks_are_told() -> None:
+    """The door has read a prefix; the event of its last block may be on its way still."""
+    followed = Followed()
+    residency, prefix = followed.residency, registered(A)
+    followed.ask([*A[:4], 1])
+    assert residency.resident_tokens(prefix) == 4
+    assert await residency.read_is_in(prefix, limit_s=0) is False
+    waiting = asyncio.ensure_future(residency.read_is_in(prefix, limit_s=60))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    followed.ask([*A, 1])
+    residency.on_change()
+    assert await waiting
+    assert residency.predict(prefix, [1, 2]).cached_tokens == 8
 
 
 async def test_nothing_is_waited_for_where_nothing_new_was_computed() -> None:

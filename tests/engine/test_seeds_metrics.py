@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import random
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from shared import SharedEngine
 from test_dashboards import VLLMS
 from test_metrics import EXPECTED, figures
 from views import view
 
 from engine.base import Finish, Prefix, Prompt, Sampling
 from engine.client import Client
-from engine.lease import Lease, connect
 from engine.look import look
-from engine.server import EngineSettings
 from engine.targets import missed
 from engine.view import FirstTokens
 
@@ -81,25 +78,17 @@ TRUE_NAMES = {
 }
 
 
-@pytest.fixture
-def lease(model_folder: Path, tmp_path: Path) -> Iterator[Lease]:
-    settings = EngineSettings(
-        str(model_folder), tmp_path, tmp_path / "models", device="cpu", kv_cache_gib=0.5, max_model_len=2304
-    )
-    with connect(settings) as held:
-        yield held
-        held.close()
-
-
 def scraped(url: str) -> dict[str, float]:
     with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
         return figures(answer.read().decode())
 
 
 @pytest.mark.engine
-async def test_a_real_engine_shows_what_three_questions_did(lease: Lease) -> None:
+async def test_a_real_engine_shows_what_three_questions_did(shared_engine: SharedEngine) -> None:
     """One cold question and two warm ones on 1,000 tokens: /metrics, GET /v1/cache and the receipts agree exactly."""
-    engine = lease.engine
+    shared_engine.free_all()
+    engine = shared_engine.lease.engine
+    earlier, before = look(engine.url, engine.token), scraped(engine.url)
     dice = random.Random(4)
     prefix = Prefix(tuple(dice.randrange(100, 40_000) for _ in range(1_000)), "kb", "kb/report/1")
     client = Client(engine)
@@ -112,19 +101,22 @@ async def test_a_real_engine_shows_what_three_questions_did(lease: Lease) -> Non
     seen, found = look(engine.url, engine.token), scraped(engine.url)
     await client.close()
     assert [receipt.cached_tokens for receipt in receipts] == [0, 992, 992]
+    grown = {name: value - before.get(name, 0) for name, value in found.items()}
     assert seen is not None
+    assert earlier is not None
     assert (seen.prefixes[0].state, seen.prefixes[0].resident_tokens, seen.prefixes[0].hits) == ("warm", 992, 3)
-    assert (seen.first_token.questions, seen.wrong_predictions, seen.uncertain_predictions) == (3, 0, 0)
+    assert seen.first_token.questions - earlier.first_token.questions == 3
+    assert (seen.wrong_predictions, seen.uncertain_predictions) == (0, earlier.uncertain_predictions)
     ours = {name: value for name, value in found.items() if name in EXPECTED}
     assert set(ours) == set(EXPECTED)
     assert ours['readonce_prefixes{state="warm"}'] == 1
     assert ours["readonce_prefix_resident_tokens"] == 992
     assert ours["readonce_pool_tokens"] == seen.pool_tokens
-    assert ours["readonce_cache_query_tokens_total"] == sum(receipt.prompt_tokens for receipt in receipts) == 3_006
-    assert ours['readonce_predictions_total{result="right"}'] == 3
+    assert grown["readonce_cache_query_tokens_total"] == sum(receipt.prompt_tokens for receipt in receipts) == 3_006
+    assert grown['readonce_predictions_total{result="right"}'] == 3
     assert ours['readonce_predictions_total{result="wrong"}'] == 0
-    assert found['readonce_first_token_seconds_count{part="all",warm="true"}'] == 2
-    assert found['readonce_first_token_seconds_count{part="all",warm="false"}'] == 1
+    assert grown['readonce_first_token_seconds_count{part="all",warm="true"}'] == 2
+    assert grown['readonce_first_token_seconds_count{part="all",warm="false"}'] == 1
     named = {name.partition("{")[0] for name in found}
     assert named >= VLLMS | TRUE_NAMES
     assert not {"vllm_gpu_cache_usage", "vllm_hit_rate", "request_throughput"} & named
