@@ -7,6 +7,11 @@ import shutil
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test fails because its machine is busy.
+settings.register_profile("readonce", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("readonce")
 
 # A shell ignores Ctrl-C for what it starts in the background, and every child inherits that; tests send it to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
