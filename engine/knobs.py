@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.base import EngineError
 
 PREFIX = "READONCE_PLUGIN_"
+GUARD = PREFIX + "GUARD"  # 1: nothing of the server answers without VLLM_API_KEY
 _DEFAULT_STATE = "~/.local/share/readonce/plugin"
 # Hardly felt between two tokens of a running answer; what a CPU reads in 60 ms is too little to be worth a step.
 _STEP_MS = {"cuda": 60.0}
@@ -58,10 +59,12 @@ def read_knobs(variables: Mapping[str, str]) -> Knobs:
                 knobs = replace(knobs, events=_switch(variable, value))
             case "PIN_SHARE":
                 knobs = replace(knobs, pin_share=_number(variable, value, "a share from 0 to 1", most=1.0))
+            case "GUARD":
+                _switch(variable, value)  # read before the engine is there, by `plugin`
             case "STEP_MS":
                 knobs = replace(knobs, step_ms=_number(variable, value, "milliseconds, 1 or more", least=1.0))
             case _:
-                known = ", ".join(PREFIX + name for name in ("CORE", "EVENTS", "PIN_SHARE", "STATE"))
+                known = ", ".join(PREFIX + name for name in ("CORE", "EVENTS", "GUARD", "PIN_SHARE", "STATE"))
                 raise EngineError(
                     "unknown_setting", f"The variable {variable} is not a setting; known are {known}, {PREFIX}STEP_MS."
                 )

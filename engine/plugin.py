@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from engine import routes_generate, routes_handles
 from engine.assemble import open_parts
 from engine.base import EngineError
+from engine.guard import Guard
 from engine.handles import Handles
+from engine.knobs import GUARD
 from engine.metrics import Metrics
 from engine.parts import Parts
 from engine.questions import Questions
@@ -51,6 +54,9 @@ class Plugin:
 
     def attach_router(self, app: Starlette) -> None:
         """Adds the routes to vLLM's app."""
+        token = os.environ.get("VLLM_API_KEY")
+        if token and os.environ.get(GUARD) == "1":
+            app.add_middleware(Guard, token=token)
         app.router.routes.extend([routes_generate.route(self.questions), *routes_handles.routes(self.handles)])
 
     async def init_state(self, engine_client: Any, state: Any, args: Any) -> None:

@@ -190,6 +190,7 @@ def environment(settings: EngineSettings, device: Device, inherited: Mapping[str
         "VLLM_PLUGINS": "readonce",
         "VLLM_API_KEY": token,  # not a flag: anybody on this machine can read those
         "READONCE_PLUGIN_STATE": os.path.abspath(settings.state_dir / "plugin"),
+        "READONCE_PLUGIN_GUARD": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",  # the weights lie in a folder: nothing is to be fetched

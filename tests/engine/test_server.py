@@ -118,6 +118,7 @@ def test_environment_keeps_what_is_inherited_less_what_would_change_the_flags() 
         "VLLM_PLUGINS": "readonce",
         "VLLM_API_KEY": "secret",
         "READONCE_PLUGIN_STATE": "/s/plugin",
+        "READONCE_PLUGIN_GUARD": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
