@@ -16,6 +16,7 @@ from engine.parts import Parts
 from engine.pins import Pool
 from engine.prefixes import Registered, Registry
 from engine.salts import Salts
+from engine.stopping import end_with_the_engine
 from engine.traces import of_server
 from engine.view import Features
 
@@ -63,6 +64,7 @@ async def open_parts(engine_client: Any) -> Parts:
         pinned=lambda: pinned,
         stored_blocks=lambda: residency.stored_blocks,
     )
+    end_with_the_engine(engine_client, door.close)
     return Parts(
         registry=registry,
         bridge=bridge,
