@@ -16,6 +16,7 @@ from engine.parts import Parts
 from engine.pins import Pool
 from engine.prefixes import Registered, Registry
 from engine.salts import Salts
+from engine.stopping import end_with_the_engine
 from engine.traces import of_server
 from engine.view import Features
 
@@ -67,6 +68,7 @@ async def open_parts(engine_client: Any) -> Parts:
         # second does not mind the way.
         queues=bridge.device == "cuda" and config.scheduler_config.max_num_batched_tokens <= _SHORT_STEP_TOKENS,
     )
+    end_with_the_engine(engine_client, door.close)
     return Parts(
         registry=registry,
         bridge=bridge,

@@ -147,7 +147,7 @@ class VllmBridge:
                     )
         except (EngineDeadError, EngineGenerateError) as error:
             raise EngineError("engine_failed", f"The engine failed ({error}); look into its log.") from error
-        except ValueError as error:
+        except _refusing() as error:
             raise _refused(error) from error
 
     async def _prompt(
@@ -200,11 +200,17 @@ def _refusals() -> Iterator[None]:
     """What vLLM does not take of a request is the asker's to mend, not the engine's."""
     try:
         yield
-    except ValueError as error:
+    except _refusing() as error:
         raise _refused(error) from error
 
 
-def _refused(error: ValueError) -> EngineError:
+def _refusing() -> tuple[type[Exception], ...]:
+    from vllm import exceptions
+
+    return ValueError, getattr(exceptions, "VLLMClientError", ValueError)  # the older one has ValueErrors only
+
+
+def _refused(error: Exception) -> EngineError:
     return EngineError("bad_request", f"The engine refuses the request: {error}")
 
 

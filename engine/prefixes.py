@@ -191,6 +191,9 @@ class Registry:
 
         def begin(rows: Rows) -> Facts:
             facts = self._known(rows, handle, namespace)
+            held = self._held.get(handle, facts.generation)
+            if held is not None and not rows.has_ids(facts):
+                rows.write_ids(handle, held.token_ids)  # somebody removed the file that the engine core reads
             rows.renew(handle, self._clock(), num_hits=num_hits)
             return facts
 

@@ -17,13 +17,19 @@ from engine.prefixes import Registered
 PREFIX = Registered("ab", "kb", "", np.arange(64, dtype=np.int32), "salt")
 
 
+class ClientError(Exception):
+    """The newer vLLM's; an older one raises ValueError."""
+
+
 class Parameters(SimpleNamespace):
     """Refuses what vLLM refuses."""
+
+    refusal: type[Exception] = ValueError
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         if self.temperature > 2:
-            raise ValueError(f"temperature must be in [0, 2], got {self.temperature}.")
+            raise self.refusal(f"temperature must be in [0, 2], got {self.temperature}.")
 
 
 class Client:
@@ -50,6 +56,7 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The names that the bridge takes from vLLM."""
     parts: dict[str, dict[str, Any]] = {
         "vllm": {"SamplingParams": Parameters},
+        "vllm.exceptions": {"VLLMClientError": ClientError},
         "vllm.sampling_params": {"RequestOutputKind": SimpleNamespace(DELTA=1)},
         "vllm.inputs": {},
         "vllm.inputs.engine": {"tokens_input": lambda ids, **salt: ids},
@@ -64,10 +71,15 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
         module = ModuleType(name)
         vars(module).update(values)
         monkeypatch.setitem(sys.modules, name, module)
+    vars(sys.modules["vllm"])["exceptions"] = sys.modules["vllm.exceptions"]
 
 
-async def test_what_vllm_refuses_of_a_question_is_the_askers_to_mend() -> None:
+@pytest.mark.parametrize("refusal", [ValueError, ClientError])
+async def test_what_vllm_refuses_of_a_question_is_the_askers_to_mend(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[Exception]
+) -> None:
     """A bad request with vLLM's own words, not a failure of the engine."""
+    monkeypatch.setattr(Parameters, "refusal", refusal)
     with pytest.raises(EngineError) as caught:
         await anext(VllmBridge(Client("stop")).generate(PREFIX, [1], Sampling(temperature=3.0), "r"))
     assert caught.value.code == "bad_request"

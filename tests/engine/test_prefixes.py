@@ -546,3 +546,12 @@ def test_what_another_model_registered_is_not_given_to_this_one(tmp_path: Path, 
     assert theirs.get(handle, "kb").num_tokens == 2
     theirs.close()
     ours.close()
+
+
+def test_a_file_that_somebody_removed_is_written_again_at_the_next_use(registry: Registry, tmp_path: Path) -> None:
+    """The engine core reads it, and what is in memory here is of no use to it."""
+    handle = registry.register([1, 2], "kb").id
+    file = tmp_path / "prefixes" / f"{handle}.i32"
+    file.unlink()
+    with registry.use(handle, "kb"):
+        assert np.fromfile(file, dtype="<i4").tolist() == [1, 2]
