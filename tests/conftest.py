@@ -7,6 +7,11 @@ import shutil
 import signal
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is, and nothing of the law.
+settings.register_profile("untimed", settings.default, deadline=None)
+settings.load_profile("untimed")
 
 # A shell ignores Ctrl-C for what it starts in the background, and every child inherits that; tests send it to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
