@@ -132,19 +132,14 @@ async def test_a_prefix_is_registered_reused_pinned_and_freed_there(server: ByHa
 
 @with_plugin
 def test_readonce_asks_there_and_its_status_shows_what_is_held(readonce: Commands) -> None:
-    """The second question is warm, nothing is said to be off, and the document's prefix is resident.
-
-    The same document in another knowledge base is read anew.
-    """
+    """The second question is warm, nothing is said to be off, and the document's prefix is resident."""
     receipts = []
     for question in ("When is the observatory open?", "Who looks after the telescope?"):
         answer, said = readonce("ask", question, "--doc", "observatory-guide.md", "--json")
         receipts.append(answer["receipt"])
         assert "runs without" not in said
-    assert [receipt["cold_because"] for receipt in receipts] == ["first_use", None]
-    readonce("add", GUIDE, "--kb", "other", "--jsonl")
-    elsewhere, _ = readonce("ask", "When is the observatory open?", "--kb", "other", "--json")
-    assert (elsewhere["receipt"]["cold_because"], elsewhere["receipt"]["cached_tokens"]) == ("first_use", 0)
+    assert receipts[1]["cold_because"] is None  # the first one may be warm too: adding has it read ahead
+    assert receipts[1]["prefix"] == receipts[0]["prefix"]
     status, _ = readonce("status", "--json")
     assert status["engine"]["features_off"] == ""
     held = [one for one in status["cache"]["prefixes"] if one["id"] == receipts[1]["prefix"]]
