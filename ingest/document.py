@@ -11,7 +11,7 @@ from typing import Literal
 
 PAGE_BREAK = "\f"
 
-DocumentKind = Literal["pdf", "txt", "md"]
+DocumentKind = Literal["pdf", "txt", "md", "html", "docx", "xlsx", "csv", "pptx", "epub", "eml"]
 
 
 class IngestError(Exception):

@@ -58,6 +58,46 @@ def decode(data: bytes, name: str) -> tuple[str, list[str]]:
     return text, warnings
 
 
+_SUPERSETS = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "iso8859-1": "cp1252",
+    "big5": "big5hkscs",
+}
+"""Names that files carry, and what programs that write them really mean."""
+
+
+def decode_declared(data: bytes, name: str, declared: str | None) -> tuple[str, list[str]]:
+    """Like `decode`, for a file that names its encoding: that holds where the bytes obey it and are not UTF-8 anyway.
+
+    Raises:
+        IngestError: As `decode`.
+    """
+    try:
+        codec = codecs.lookup(declared or "").name
+        text = data.decode(_SUPERSETS.get(codec, codec))
+    except (LookupError, UnicodeError, ValueError):
+        return decode(data, name)
+    if any(data.startswith(mark) for mark, _ in _MARKS) or "\0" in text or _is_utf8(data):
+        return decode(data, name)
+    if codec in _SINGLE_BYTE or codec == "iso8859-1":
+        # Every byte obeys these, and templates name them whatever is filled in.
+        sample = data[:_SAMPLE_BYTES]
+        if max(_likeness(_prefix(sample, encoding), encoding) for encoding in _MULTIBYTE) >= _CLEAR_LIKENESS:
+            return decode(data, name)
+    return text, []
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _decoded(data: bytes, name: str) -> tuple[str, list[str]]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):

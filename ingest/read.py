@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from ingest.archive import PACKAGE_SUFFIXES
 from ingest.document import Document, IngestError
 from ingest.settings import IngestSettings
 from ingest.wire import document_from_wire
@@ -24,7 +25,11 @@ from ingest.wire import document_from_wire
 Progress = Callable[[str, int, int], None]
 """Called with a stage ("read", "split", "embed", "store"), how much of it is done, and how much there is."""
 
-SUFFIXES = frozenset({".pdf", ".txt", ".text", ".log", ".md", ".markdown"})
+SUFFIXES = (
+    frozenset({".pdf", ".txt", ".text", ".log", ".md", ".markdown", ".html", ".htm", ".xhtml", ".csv", ".tsv"})
+    | frozenset({".eml", ".mht", ".mhtml"})
+    | PACKAGE_SUFFIXES
+)
 """What `add` picks out of a folder; a file named outright is judged by its bytes."""
 
 _START_SECONDS = 30.0

@@ -50,13 +50,43 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
     """
     document_id = hashlib.sha256(data).hexdigest()[:16]
     kind = kind_of(data, name)
-    if kind == "pdf":
-        from ingest.read_pdf import read_pdf
+    match kind:
+        case "pdf":
+            from ingest.read_pdf import read_pdf
 
-        return read_pdf(data, document_id, name, max_pages, page_done)
-    from ingest.read_text import read_text
+            return read_pdf(data, document_id, name, max_pages, page_done)
+        case "docx":
+            from ingest.read_docx import read_docx
 
-    return read_text(data, document_id, name, kind)
+            return read_docx(data, document_id, name)
+        case "xlsx":
+            from ingest.read_sheets import read_xlsx
+
+            return read_xlsx(data, document_id, name, page_done)
+        case "csv":
+            from ingest.read_sheets import read_csv
+
+            return read_csv(data, document_id, name)
+        case "pptx":
+            from ingest.read_pptx import read_pptx
+
+            return read_pptx(data, document_id, name, max_pages, page_done)
+        case "epub":
+            from ingest.read_epub import read_epub
+
+            return read_epub(data, document_id, name, max_pages, page_done)
+        case "html":
+            from ingest.read_html import read_html
+
+            return read_html(data, document_id, name)
+        case "eml":
+            from ingest.read_eml import read_eml
+
+            return read_eml(data, document_id, name)
+        case "txt" | "md":
+            from ingest.read_text import read_text
+
+            return read_text(data, document_id, name, kind)
 
 
 def _limit_memory(max_bytes: int) -> None:
