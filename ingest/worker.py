@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ingest.confine import confine
 from ingest.document import Document, IngestError
 from ingest.sniff import kind_of
 from ingest.wire import document_to_wire
@@ -23,7 +24,7 @@ def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
     """Reads `path` and prints progress lines, then `{"document": ...}` or `{"error": code, "message": sentence}`."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    _limit_memory(max_memory_bytes)
+    confine(max_memory_bytes)
     try:
         data = path.read_bytes()
         document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}))
@@ -87,15 +88,6 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
             from ingest.read_text import read_text
 
             return read_text(data, document_id, name, kind)
-
-
-def _limit_memory(max_bytes: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit; the time limit still holds.
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _say(message: dict[str, Any]) -> None:

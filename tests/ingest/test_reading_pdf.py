@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pdf_maker import encrypted, labelled, pdf, rewritten
 
-from ingest.document import Document, IngestError
+from ingest.coverage import coverage_warnings
+from ingest.document import Document, IngestError, Page
 from ingest.read import read
-from ingest.read_pdf import cleaned
+from ingest.read_pdf import _origin, cleaned
 from ingest.settings import IngestSettings
 
 SETTINGS = IngestSettings(embedder="hashing")
@@ -67,10 +68,10 @@ def test_a_user_password_is_asked_for(write):
 
 
 def test_a_sheet_without_text_is_named(write):
-    """Scan and text mixed: it can be asked, and the person is told what it lacks (case C11)."""
+    """It can be asked, and the person is told what it lacks (case C11)."""
     document = read_pdf(write, pdf(["Words here.", "", "", "And here."]))
     assert document.pages[1].text.strip() == ""
-    assert document.warnings == ("Pages 2-3 have no text (a scan?): put the file through text recognition first.",)
+    assert document.warnings == ("Pages 2-3 have no text: nothing is drawn there.",)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +136,11 @@ def test_a_line_end_hyphen_of_pdfium_is_a_hyphen_and_nul_is_seen():
 
 
 def test_a_page_of_letters_that_fonts_do_not_name_is_flagged():
-    from ingest.read_pdf import _about_pages
-
-    assert _about_pages(["Sound words on this page.", "\ufffd\ue001\ue002 x"]) == [
-        "Page 2 may be badly extracted: the fonts do not say which letters they draw."
-    ]
+    assert _origin("\ufffd\ue001\ue002 x", True) == "doubtful"
+    sound, doubtful = Page(1, "Sound words."), Page(2, "\ufffd\ue001\ue002 x", origin="doubtful")
+    assert coverage_warnings(Document("d", "t", "pdf", (sound, doubtful)), SETTINGS) == (
+        "Page 2 may be badly extracted: the fonts do not say which letters they draw.",
+    )
 
 
 def test_progress_counts_the_pages(write):
