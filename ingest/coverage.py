@@ -34,7 +34,8 @@ def coverage_warnings(document: Document, settings: IngestSettings) -> tuple[str
             f"{own} of {len(document.pages)} pages {verb} text, {others} read by OCR ({pages_words(recognised)}): "
             "compare with the page before you rely on a number or a name."
         )
-    if pictures := numbers["picture"]:
+    pictures = [number for number in numbers["picture"] if not document.pages[number - 1].text.strip()]
+    if pictures:
         advice = "no words were recognised" if settings.ocr else "turn ocr on to have them read"
         verb, what = ("is", "a picture") if len(pictures) == 1 else ("are", "pictures")
         warnings.append(f"{pages_words(pictures)} {verb} {what} without text (a scan?): {advice}.")

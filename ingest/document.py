@@ -40,7 +40,7 @@ class Page:
         number: Counts sheets from 1.
         label: What is printed on it, None where the file names none.
         origin: Where `text` comes from: "text" (the file says it), "doubtful" (so too, but much of it means nothing),
-            "picture" (it shows something and says nothing: `text` is empty), "ocr" (recognised in the picture).
+            "picture" (it shows something and prints no words), "ocr" (recognised in the picture).
     """
 
     number: int

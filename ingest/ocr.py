@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ingest.child import child
 from ingest.coverage import doubtful_share
-from ingest.document import PAGE_BREAK, Document, Heading
+from ingest.document import PAGE_BREAK, Document, Heading, Page
 from ingest.settings import IngestSettings
 
 _START_SECONDS = 90.0
@@ -49,7 +49,7 @@ def recognise(
 def with_texts(document: Document, texts: dict[int, str]) -> Document:
     """Puts recognised words in the place of a page's own; headings move along with their pages."""
     pages = tuple(
-        replace(page, text=_clean(texts[page.number]), origin="ocr") if page.number in texts else page
+        replace(page, text=_joined(page, texts[page.number]), origin="ocr") if page.number in texts else page
         for page in document.pages
     )
     changed = replace(document, pages=pages)
@@ -65,8 +65,10 @@ def _page_of(document: Document, place: int) -> int:
     return max(index for index, start in enumerate(document.page_starts) if start <= place)
 
 
-def _clean(text: str) -> str:
-    return text.replace(PAGE_BREAK, "\n").replace("\0", "")
+def _joined(page: Page, recognised: str) -> str:
+    """What was filled in on a picture stays below what is recognised in it."""
+    kept = page.text.strip() if page.origin == "picture" else ""
+    return "\n\n".join(filter(None, [recognised.replace(PAGE_BREAK, "\n").replace("\0", ""), kept]))
 
 
 def _recognised(path: Path, wanted: tuple[int, ...], settings: IngestSettings) -> Iterator[tuple[int, str]]:

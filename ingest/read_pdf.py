@@ -1,4 +1,4 @@
-"""Decides what a PDF says: its words by PDFium, its structure (labels, outline, title) by pypdf.
+"""Decides what a PDF says: its words by PDFium, its structure and what was filled in by pypdf.
 
 What PDFium can read counts. Where only pypdf fails, the structure is missing and a warning says so.
 """
@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 from ingest.coverage import BADLY_EXTRACTED_SHARE, doubtful_share, pages_words
 from ingest.document import Document, IngestError, Origin, Page
+from ingest.pdf_marks import read_marks, with_marks
 from ingest.pdf_structure import Structure, read_structure
 
 # PDFium's error codes (fpdfview.h).
@@ -40,9 +41,12 @@ def read_pdf(
     if structure.failure:
         warnings.append(f"Page labels and outline could not be read ({structure.failure}).")
     labels = structure.labels or (None,) * len(texts)
+    origins = [_origin(text, number in drawn) for number, text in enumerate(texts, 1)]
+    for number, marks in read_marks(data, len(texts)).items():
+        texts[number - 1] = with_marks(texts[number - 1], marks)
     pages = tuple(
-        Page(number, text, label, _origin(text, number in drawn))
-        for number, (text, label) in enumerate(zip(texts, labels, strict=True), 1)
+        Page(number, text, label, origin)
+        for number, (text, label, origin) in enumerate(zip(texts, labels, origins, strict=True), 1)
     )
     return Document(
         document_id, _title(structure, name), "pdf", pages, structure.headings(tuple(texts)), tuple(warnings)

@@ -27,7 +27,7 @@ RECEIPT = {
     "prompt_tokens", "cached_tokens", "output_tokens", "first_token_ms", "total_ms", "prefix", "cold_because",
     "cold_first_token_ms",
 }  # fmt: skip
-CITATION = {"number", "doc_id", "title", "page", "label", "start", "end", "paragraph", "quote"}
+CITATION = {"number", "doc_id", "title", "page", "label", "start", "end", "paragraph", "quote", "ocr"}
 
 
 @pytest.fixture

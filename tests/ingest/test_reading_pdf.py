@@ -147,3 +147,38 @@ def test_progress_counts_the_pages(write):
     seen = []
     read(write("file.pdf", pdf(["a", "b", "c"])), SETTINGS, lambda *report: seen.append(report))
     assert seen == [("read", 0, 3), ("read", 1, 3), ("read", 2, 3), ("read", 3, 3)]
+
+
+def test_what_was_filled_in_and_noted_stands_on_its_page(write):
+    """Form values and annotations are no print, and PDFium's text lacks them; printed values are not said twice."""
+    from pypdf.annotations import FreeText
+    from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringObject
+
+    def field(name: str, value: str) -> DictionaryObject:
+        said = {"/T": TextStringObject(name), "/V": TextStringObject(value), "/FT": NameObject("/Tx")}
+        kinds = {"/Type": NameObject("/Annot"), "/Subtype": NameObject("/Widget")}
+        return DictionaryObject({NameObject(key): one for key, one in (said | kinds).items()})
+
+    def change(writer):
+        marks = ArrayObject(writer._add_object(field(*one)) for one in [("tenant", "Ida Holm"), ("rent", "Paid")])
+        writer.pages[1][NameObject("/Annots")] = marks
+        writer.add_annotation(0, FreeText(text="Check this.", rect=(10, 10, 90, 30)))
+
+    document = read_pdf(write, rewritten(pdf(["First.", "Paid on Monday."]), change))
+    assert [page.text.split("\n") for page in document.pages] == [
+        ["First.", "", "Check this."],
+        ["Paid on Monday.", "", "tenant: Ida Holm"],
+    ]
+    assert [page.origin for page in document.pages] == ["text", "text"]
+
+
+def test_marks_that_stand_on_each_other_in_a_ring_cost_nothing(write):
+    from pypdf.generic import ArrayObject, DictionaryObject, NameObject
+
+    def change(writer):
+        ring = DictionaryObject({NameObject("/Subtype"): NameObject("/Widget")})
+        reference = writer._add_object(ring)
+        ring[NameObject("/Parent")] = reference
+        writer.pages[0][NameObject("/Annots")] = ArrayObject([reference])
+
+    assert read_pdf(write, rewritten(pdf(["Words."]), change)).text.strip() == "Words."
