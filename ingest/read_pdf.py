@@ -10,16 +10,19 @@ import itertools
 import re
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import Any
 
 from ingest.coverage import BADLY_EXTRACTED_SHARE, doubtful_share, pages_words
 from ingest.document import Document, IngestError, Origin, Page
 from ingest.pdf_marks import read_marks, with_marks
 from ingest.pdf_structure import Structure, read_structure
+from ingest.reading_order import Line, crosses_columns
 
 # PDFium's error codes (fpdfview.h).
 _FORMAT, _PASSWORD, _SECURITY = 3, 4, 5
 _MOST_OBJECTS = 1_000
 _LEAST_OUTLINES = 20
+_MOST_RECTANGLES = 800
 
 
 def read_pdf(
@@ -71,6 +74,7 @@ def _page_texts(
         raise IngestError("too_large", f"{name} has {num_pages:,} pages, the limit is {max_pages:,}: split the file.")
     texts: list[str] = []
     unreadable: list[int] = []
+    crossing: list[int] = []
     drawn: set[int] = set()
     has_pictures = False
     page_done(0, num_pages)
@@ -79,6 +83,8 @@ def _page_texts(
             page = pdf[number - 1]
             words = page.get_textpage()
             texts.append(cleaned(words.get_text_range()))
+            if crosses_columns(_lines(words)):
+                crossing.append(number)
             words.close()
             if not texts[-1].strip():
                 kinds = [shown.type for shown in itertools.islice(page.get_objects(max_depth=3), _MOST_OBJECTS)]
@@ -95,7 +101,21 @@ def _page_texts(
     if len(unreadable) == num_pages:
         raise IngestError("corrupt", f"None of the pages of {name} can be opened: get it again from its source.")
     warnings = [f"{pages_words(unreadable)} could not be opened: the file is damaged."] if unreadable else []
+    if crossing:
+        verb = "has" if len(crossing) == 1 else "have"
+        warnings.append(
+            f"{pages_words(crossing)} {verb} words side by side that the file gives row by row (columns, or a table): "
+            "check on the page what belongs together."
+        )
     return texts, drawn, has_pictures, warnings
+
+
+def _lines(words: Any) -> list[Line]:
+    """Where the words stand, in the file's order; a page may have very many."""
+    corners = (words.get_rect(index) for index in range(min(words.count_rects(), _MOST_RECTANGLES)))
+    return [
+        Line(left, -top, right, -bottom, "") for left, bottom, right, top in corners if right > left and top > bottom
+    ]
 
 
 def _origin(text: str, is_drawn: bool) -> Origin:

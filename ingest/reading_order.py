@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 _LEAST_LINES = 4
+# Looking for columns takes time by the square of the lines; a page of prose has about a hundred.
+_MOST_LINES = 800
 _LEAST_WIDTH_SHARE = 0.22
 _LEAST_GAP_HEIGHTS = 0.6
 _PARAGRAPH_GAP_HEIGHTS = 0.9
 # Lines of a slanted page overlap a little; only their middle says which row they are in.
 _CORE_SHARE = 0.3
+_CROSSING_SHARE = 0.4
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,20 @@ def ordered_text(lines: Sequence[Line]) -> str:
     return "".join(pieces)
 
 
+def crosses_columns(lines: Sequence[Line]) -> bool:
+    """Whether lines in the order given jump from column to column, as where a page is read straight across."""
+    places = {id(line): place for place, line in enumerate(line for row in _rows(list(lines)) for line in row)}
+    order = [places[id(line)] for line in lines]
+    jumps = sum(abs(after - before) >= _LEAST_LINES for before, after in pairwise(order))
+    return jumps > _CROSSING_SHARE * len(lines)
+
+
 def _rows(lines: list[Line]) -> Iterator[list[Line]]:
     bands = list(_bands(lines))
+    edges = min((line.left for line in lines), default=0.0), max((line.right for line in lines), default=0.0)
     at = 0
     while at < len(bands):
-        found = _columns(bands, at)
+        found = _columns(bands, at, edges) if len(lines) <= _MOST_LINES else None
         if found is None:
             yield sorted(bands[at], key=lambda line: line.left)
             at += 1
@@ -82,14 +95,16 @@ def _bands(lines: list[Line]) -> Iterator[list[Line]]:
         yield held
 
 
-def _columns(bands: list[list[Line]], first: int) -> tuple[int, float] | None:
+def _columns(bands: list[list[Line]], first: int, edges: tuple[float, float]) -> tuple[int, float] | None:
     """The longest run of rows from `first` on that a gap divides into columns of prose: its end, the gap's middle."""
     block: list[Line] = []
-    gaps: list[tuple[float, float]] = [(float("-inf"), float("inf"))]
+    gaps = [edges]
     best: tuple[int, float] | None = None
     for end in range(first, len(bands)):
         block += bands[end]
-        gaps = _without(gaps, bands[end])
+        # A line from edge to edge leaves slivers: no column goes on below it.
+        sliver = _LEAST_GAP_HEIGHTS * max(line.height for line in bands[end])
+        gaps = [gap for gap in _without(gaps, bands[end]) if gap[1] - gap[0] >= sliver]
         for gap in gaps:
             if _inner(gap, block) and _divides(gap, block):
                 best = (end + 1, sum(gap) / 2)

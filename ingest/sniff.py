@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from ingest.archive import PACKAGE_SUFFIXES, package_kind
 from ingest.document import DocumentKind, IngestError
+from ingest.encoding import unmarked_utf16
 
 _PDF_HEADER_WITHIN = 1024
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
@@ -65,7 +66,12 @@ def kind_of(data: bytes, name: str) -> DocumentKind:
         raise IngestError(
             "corrupt", f"{name} is called a PDF but does not begin like one: get it again from its source."
         )
-    if b"\0" in data[:65536] and not data.startswith(_UNICODE_MARKS) and not _looks_utf16(data):
+    if (
+        b"\0" in data[:65536]
+        and not data.startswith(_UNICODE_MARKS)
+        and not _looks_utf16(data)
+        and not unmarked_utf16(data)
+    ):
         raise IngestError("binary_file", f"{name} holds no text but binary data: choose a document ({READABLE}).")
     if suffix in _MARKDOWN:
         return "md"

@@ -204,6 +204,12 @@ def test_two_columns_are_read_one_after_the_other_and_a_title_first():
     ]
 
 
+def test_a_page_without_end_of_lines_is_ordered_in_time():
+    """Ten thousand words in a grid: by rows, without looking for columns among them."""
+    lines = [Line(100 * x, 20 * y, 100 * x + 60, 20 * y + 15, f"{y}.{x}") for y in range(1000) for x in range(10)]
+    assert ordered_text(lines[::-1]).split() == [line.text for line in lines]
+
+
 def test_the_rows_of_a_table_stay_together():
     names, numbers = ["Bracket", "Screw", "Plate", "Hinge"], ["14", "200", "7", "30"]
     lines = [*column(50, names, width=120), *column(600, numbers, width=40)]

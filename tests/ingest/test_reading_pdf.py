@@ -182,3 +182,26 @@ def test_marks_that_stand_on_each_other_in_a_ring_cost_nothing(write):
         writer.pages[0][NameObject("/Annots")] = ArrayObject([reference])
 
     assert read_pdf(write, rewritten(pdf(["Words."]), change)).text.strip() == "Words."
+
+
+def test_columns_that_the_file_gives_straight_across_are_told_of(write):
+    """The words are right and their order is not (case C10); the same columns one after the other are silent."""
+    from fpdf import FPDF
+
+    left = [(15, f"Left line {number} speaks about the pump house.", 20 + 6 * number) for number in range(12)]
+    right = [(110, f"Right line {number} speaks about the garden.", 20 + 6 * number) for number in range(12)]
+
+    def made(lines):
+        file = FPDF()
+        file.set_font("Helvetica", size=10)
+        file.add_page()
+        for x, text, y in lines:
+            file.text(x, y, text)
+        return bytes(file.output())
+
+    across = [line for pair in zip(left, right, strict=True) for line in pair]
+    assert read_pdf(write, made(across)).warnings == (
+        "Page 1 has words side by side that the file gives row by row (columns, or a table): check on the page what "
+        "belongs together.",
+    )
+    assert read_pdf(write, made(left + right)).warnings == ()
