@@ -18,6 +18,7 @@ class Citation:
         start, end: The quote's span in the document's text, in characters.
         paragraph: The paragraph's number in its document.
         quote: The stored words, white space folded.
+        ocr: Whether they were recognised in a picture of the page, where a letter or a number may be wrong.
     """
 
     number: int
@@ -29,6 +30,7 @@ class Citation:
     end: int
     paragraph: int
     quote: str
+    ocr: bool = False
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class Source:
     Attributes:
         start: Where `text`, the stored text, begins in the document's; all of it lies on one page.
         body: Where in `text` its headings end: they are read, and not quoted.
+        ocr: Whether its words were recognised in a picture of the page.
     """
 
     doc_id: str
@@ -56,6 +57,7 @@ class Source:
     start: int
     text: str
     body: int = 0
+    ocr: bool = False
 
     @cached_property
     def terms(self) -> Counter[str]:
@@ -204,6 +206,7 @@ def _citation(number: int, source: Source, start: int, end: int) -> Citation:
         end=source.start + end,
         paragraph=source.number,
         quote=fold(source.text[start:end]),
+        ocr=source.ocr,
     )
 
 

@@ -78,7 +78,13 @@ def show(
         sheet = document.pages[page - 1]
         if as_json:
             terminal.print_json(
-                {"document_id": stored.id, "page": sheet.number, "label": sheet.label, "text": sheet.text}
+                {
+                    "document_id": stored.id,
+                    "page": sheet.number,
+                    "label": sheet.label,
+                    "text": sheet.text,
+                    "origin": sheet.origin,
+                }
             )
         else:
             terminal.say(f"{stored.title}, {page_words(sheet.number, sheet.label, len(document.pages))}")

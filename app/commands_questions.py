@@ -105,7 +105,7 @@ def print_answer(answer: Answer, question: str) -> None:
     out.print(terminal.safe(answer.text), style="yellow" if answer.abstained else "")
     pages = answer.reading.num_pages if answer.reading else None
     for citation in answer.citations:
-        where = page_words(citation.page, citation.label, pages)
+        where = page_words(citation.page, citation.label, pages) + (" (read by OCR)" if citation.ocr else "")
         out.print(terminal.safe(f"[{citation.number}] {citation.title}, {where}: “{citation.quote}”"), style="cyan")
     if answer.receipt is not None:
         out.print(receipt_words(answer.receipt, language_of(question)), style="dim", markup=False)

@@ -26,7 +26,8 @@ def where(citation: Citation, document: StoredDocument | None, language: Languag
     """ "p. 7", "p. iv, sheet 4 of 16", or "paragraph 12" of a file without pages."""
     if document is not None and document.kind != "pdf":
         return say("paragraph", language, number=citation.paragraph)
-    return sheet_words(citation.page, citation.label, document.pages if document else None, language)
+    named = sheet_words(citation.page, citation.label, document.pages if document else None, language)
+    return named + say("by_ocr", language) if citation.ocr else named
 
 
 def sheet_words(page: int, label: str | None, num_pages: int | None, language: Language) -> str:

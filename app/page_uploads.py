@@ -14,8 +14,8 @@ from pathlib import Path
 from app.page_words import say
 from app.problem import Problem
 from app.words import Language
+from ingest.read import SUFFIXES
 
-SUFFIXES = (".pdf", ".txt", ".text", ".md", ".markdown")
 MOST_FILES = 20
 _MOST_NAME_BYTES = 160
 

@@ -66,16 +66,16 @@ _WORDS: dict[str, tuple[str, str]] = {
         "{name}：一次最多 {most} 个文件，请单独再次上传。",
     ),
     "wrong_kind": (
-        "{suffix} files are not read yet: PDF, text (.txt) and Markdown (.md) are.",
-        "暂不支持 {suffix} 文件：支持 PDF、文本 (.txt) 和 Markdown (.md)。",
+        "{suffix} files are not read: PDF, Word, Excel, PowerPoint, EPUB, web page, mail, csv, text, Markdown are.",
+        "不支持 {suffix} 文件：支持 PDF、Word、Excel、PowerPoint、EPUB、网页、邮件、csv、文本和 Markdown。",
     ),
     "too_large": (
         "{size} MB is more than the {most} MB that are taken: split it.",
         "文件 {size} MB 超过上限 {most} MB，请拆分。",
     ),
     "nothing_asked": (
-        "Ask a question, or drop a PDF, text or Markdown file here.",
-        "请提问，或把 PDF、文本、Markdown 文件拖到这里。",
+        "Ask a question, or drop a file here: PDF, Word, Excel, PowerPoint, web page, text.",
+        "请提问，或把文件拖到这里：PDF、Word、Excel、PowerPoint、网页、文本。",
     ),
     "unforeseen": (
         "Something went wrong that should not have. It is written down as {id} in {log}.",
@@ -84,6 +84,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
     "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),
     "source_removed": ("This document was removed.", "此文档已被移除。"),
+    "by_ocr": (", read by OCR", "，文字识别所得"),
     "paragraph": ("paragraph {number}", "第 {number} 段"),
     "unmarked": (
         "The quote's words are on this page, but their place on it could not be told.",
@@ -103,6 +104,7 @@ _WORDS: dict[str, tuple[str, str]] = {
 
 _STAGES: dict[str, tuple[str, str]] = {
     "read": ("Reading", "正在读取"),
+    "recognise": ("Recognising page", "正在识别扫描页"),
     "split": ("Splitting", "正在切分"),
     "embed": ("Embedding", "正在嵌入"),
     "store": ("Storing", "正在保存"),
@@ -112,7 +114,7 @@ _STAGES: dict[str, tuple[str, str]] = {
 _CHAINLIT: dict[str, tuple[str, str]] = {
     "chat.input.placeholder": ("Ask a question, or drop a PDF here", "提问，或把 PDF 拖到这里"),
     "chat.input.actions.stop": ("Stop", "停止"),
-    "chat.input.actions.attachFiles": ("Add documents (PDF, .txt, .md)", "添加文档（PDF、.txt、.md）"),
+    "chat.input.actions.attachFiles": ("Add documents (PDF, Office, web, text)", "添加文档（PDF、Office、网页、文本）"),
     "chat.watermark": ("Every answer names its pages: open them and check.", "每个回答都注明页码：点开即可核对。"),
     "navigation.header.readme": ("How it works", "工作原理"),
 }

@@ -73,6 +73,7 @@ class Read:
                 paragraph.start,
                 text[paragraph.start : paragraph.end],
                 _body(text, paragraph, titles) - paragraph.start,
+                pages[paragraph.page].origin == "ocr",
             )
             for paragraph in paragraphs
         )

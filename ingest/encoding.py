@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import string
 import unicodedata
 
 from ingest.document import IngestError
@@ -36,6 +37,7 @@ _COMMON = {
     "euc_jp": frozenset(_JAPANESE),
     "cp949": frozenset(_KOREAN),
 }
+_EVERYDAY = frozenset().union(*_COMMON.values(), string.ascii_letters, string.digits, " \n.,")
 _CLEAR_LIKENESS = 0.12
 _DAMAGED_SHARE = 0.02
 _GARBLED = re.compile("(?:Ã[\u0080-\u00bf]|â€|å[\u0080-\u00bf]|æ[\u0080-\u00bf]|ç[\u0080-\u00bf]|锟斤拷|烫烫烫)")
@@ -58,6 +60,46 @@ def decode(data: bytes, name: str) -> tuple[str, list[str]]:
     return text, warnings
 
 
+_SUPERSETS = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "iso8859-1": "cp1252",
+    "big5": "big5hkscs",
+}
+"""Names that files carry, and what programs that write them really mean."""
+
+
+def decode_declared(data: bytes, name: str, declared: str | None) -> tuple[str, list[str]]:
+    """Like `decode`, for a file that names its encoding: that holds where the bytes obey it and are not UTF-8 anyway.
+
+    Raises:
+        IngestError: As `decode`.
+    """
+    try:
+        codec = codecs.lookup(declared or "").name
+        text = data.decode(_SUPERSETS.get(codec, codec))
+    except (LookupError, UnicodeError, ValueError):
+        return decode(data, name)
+    if any(data.startswith(mark) for mark, _ in _MARKS) or "\0" in text or _is_utf8(data):
+        return decode(data, name)
+    if codec in _SINGLE_BYTE or codec == "iso8859-1":
+        # Every byte obeys these, and templates name them whatever is filled in.
+        sample = data[:_SAMPLE_BYTES]
+        if max(_likeness(_prefix(sample, encoding), encoding) for encoding in _MULTIBYTE) >= _CLEAR_LIKENESS:
+            return decode(data, name)
+    return text, []
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _decoded(data: bytes, name: str) -> tuple[str, list[str]]:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -70,8 +112,8 @@ def _decoded(data: bytes, name: str) -> tuple[str, list[str]]:
         if "\0" not in text:
             return text, []
     if b"\0" in data[:4096]:
-        encoding = "utf-16-le" if data[1:4096:2].count(0) >= data[0:4096:2].count(0) else "utf-16-be"
-        return _leniently(data, encoding, name)
+        by_zeros = "utf-16-le" if data[1:4096:2].count(0) >= data[0:4096:2].count(0) else "utf-16-be"
+        return _leniently(data, unmarked_utf16(data) or by_zeros, name)
     return _regional(data, name)
 
 
@@ -81,6 +123,22 @@ def _leniently(data: bytes, encoding: str, name: str) -> tuple[str, list[str]]:
     if damaged > _DAMAGED_SHARE * len(text) + 1:
         raise IngestError("unknown_encoding", f"{name} is damaged {encoding} text: save it again as UTF-8.")
     return text, ([f"{damaged} characters could not be read and show as \ufffd."] if damaged else [])
+
+
+def unmarked_utf16(data: bytes) -> str | None:
+    """Which UTF-16 bytes without a mark are, None where they read like no language."""
+    sample = data[:4096]
+    if len(data) % 2 or len(sample) < 8:
+        return None
+    for encoding in ("utf-16-le", "utf-16-be"):
+        # The sample may end within a surrogate pair.
+        text = sample.decode(encoding, "replace").removesuffix("\ufffd")
+        odd = sum(unicodedata.category(character) in ("Co", "Cn", "Cs") for character in text)
+        control = sum(character < " " and character not in "\t\n\r\f" for character in text)
+        everyday = sum(character in _EVERYDAY for character in text)
+        if not odd and not control and "\ufffd" not in text and everyday >= _CLEAR_LIKENESS * len(text):
+            return encoding
+    return None
 
 
 def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
@@ -98,6 +156,8 @@ def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
         score = _likeness(_prefix(sample, encoding), encoding)
         if score > best_score:
             best, best_score = encoding, score
+    if best_score < _CLEAR_LIKENESS and (wide := unmarked_utf16(data)):
+        return data.decode(wide, "replace"), [f"Read as {wide}: save it as UTF-8 if words look wrong."]
     if best_score < _CLEAR_LIKENESS:
         # Too short to hold everyday characters: a heading, a list of names.
         best = "gb18030" if _is_common_gb2312(_prefix(sample, "gb18030")) else _single_byte(sample) or best

@@ -6,25 +6,28 @@ crash in a parser costs one file and nothing else. That process makes no network
 
 from __future__ import annotations
 
-import json
-import os
-import queue
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from ingest.archive import PACKAGE_SUFFIXES
+from ingest.child import Child, child
+from ingest.coverage import coverage_warnings
 from ingest.document import Document, IngestError
+from ingest.ocr import pages_to_recognise, recognise
 from ingest.settings import IngestSettings
 from ingest.wire import document_from_wire
 
 Progress = Callable[[str, int, int], None]
-"""Called with a stage ("read", "split", "embed", "store"), how much of it is done, and how much there is."""
+"""Called with a stage ("read", "recognise", "split", "embed", "store"), how much is done, and how much there is."""
 
-SUFFIXES = frozenset({".pdf", ".txt", ".text", ".log", ".md", ".markdown"})
+SUFFIXES = (
+    frozenset({".pdf", ".txt", ".text", ".log", ".md", ".markdown", ".html", ".htm", ".xhtml", ".csv", ".tsv"})
+    | frozenset({".eml", ".mht", ".mhtml"})
+    | PACKAGE_SUFFIXES
+)
 """What `add` picks out of a folder; a file named outright is judged by its bytes."""
 
 _START_SECONDS = 30.0
@@ -43,17 +46,12 @@ def read(
     """
     name = name or path.name
     check_size(path, settings)
-    with _started(path, name, settings) as child:
-        assert child.stdout is not None
-        lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        # In a thread, so that waiting for the next line can end.
-        pump = threading.Thread(target=_pump, args=(child.stdout, lines), daemon=True)
-        pump.start()
-        try:
-            return _awaited(lines, name, settings, progress)
-        finally:
-            child.kill()
-            pump.join()
+    arguments = [str(path.resolve()), name, str(settings.max_pages), str(settings.max_memory_bytes)]
+    with child("ingest.worker", arguments) as worker:
+        document = _awaited(worker, name, settings, progress)
+    if settings.ocr and pages_to_recognise(document):
+        document = recognise(path, document, settings, progress)
+    return replace(document, warnings=(*coverage_warnings(document, settings), *document.warnings))
 
 
 def check_size(path: Path, settings: IngestSettings) -> None:
@@ -77,36 +75,10 @@ def check_size(path: Path, settings: IngestSettings) -> None:
         )
 
 
-def _started(path: Path, name: str, settings: IngestSettings) -> subprocess.Popen[bytes]:
-    package_parent = str(Path(__file__).resolve().parent.parent)
-    inherited = os.environ.get("PYTHONPATH")
-    environment = os.environ | {
-        "PYTHONPATH": package_parent if not inherited else os.pathsep.join([package_parent, inherited]),
-        "PYTHONUTF8": "1",
-    }
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "ingest.worker",
-            str(path.resolve()),
-            name,
-            str(settings.max_pages),
-            str(settings.max_memory_bytes),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    )
-
-
-def _awaited(
-    lines: queue.SimpleQueue[bytes | None], name: str, settings: IngestSettings, progress: Progress | None
-) -> Document:
+def _awaited(worker: Child, name: str, settings: IngestSettings, progress: Progress | None) -> Document:
     deadline = time.monotonic() + settings.max_seconds
     patience = _START_SECONDS
-    while (message := _next(lines, min(patience, deadline - time.monotonic()), name)) is not None:
+    while (message := _next(worker, min(patience, deadline - time.monotonic()), name)) is not None:
         match message:
             case {"page": int(done), "of": int(total)}:
                 patience = settings.max_stall_seconds
@@ -124,26 +96,12 @@ def _awaited(
     )
 
 
-def _pump(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
-    """Hands on the child's output line by line as it comes, None at its end."""
-    for line in pipe:
-        # A crash may cut the last line short.
-        if line.endswith(b"\n"):
-            lines.put(line)
-    lines.put(None)
-
-
-def _next(lines: queue.SimpleQueue[bytes | None], seconds: float, name: str) -> dict[str, Any] | None:
+def _next(worker: Child, seconds: float, name: str) -> dict[str, Any] | None:
     try:
-        line = lines.get(timeout=max(0.0, seconds))
-    except queue.Empty:
+        return worker.next(seconds)
+    except TimeoutError:
         raise IngestError(
             "timed_out",
             f"{name} took too long to read and was stopped: it is damaged or built to exhaust a reader; print it to a "
             "new PDF, or raise max_seconds.",
         ) from None
-    if line is None:
-        return None
-    message = json.loads(line)
-    assert isinstance(message, dict)
-    return message

@@ -1,4 +1,4 @@
-"""Decides what a PDF says: its words by PDFium, its structure (labels, outline, title) by pypdf.
+"""Decides what a PDF says: its words by PDFium, its structure and what was filled in by pypdf.
 
 What PDFium can read counts. Where only pypdf fails, the structure is missing and a warning says so.
 """
@@ -6,16 +6,23 @@ What PDFium can read counts. Where only pypdf fails, the structure is missing an
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import Any
 
-from ingest.document import Document, IngestError, Page
+from ingest.coverage import BADLY_EXTRACTED_SHARE, doubtful_share, pages_words
+from ingest.document import Document, IngestError, Origin, Page
+from ingest.pdf_marks import read_marks, with_marks
 from ingest.pdf_structure import Structure, read_structure
+from ingest.reading_order import Line, crosses_columns
 
 # PDFium's error codes (fpdfview.h).
 _FORMAT, _PASSWORD, _SECURITY = 3, 4, 5
-_BADLY_EXTRACTED_SHARE = 0.05
+_MOST_OBJECTS = 1_000
+_LEAST_OUTLINES = 20
+_MOST_RECTANGLES = 800
 
 
 def read_pdf(
@@ -26,7 +33,7 @@ def read_pdf(
     Raises:
         IngestError: `password_required`, `unsupported_encryption`, `corrupt`, `too_large` or `garbled_text`.
     """
-    texts, has_pictures, warnings = _page_texts(data, name, max_pages, page_done)
+    texts, drawn, has_pictures, warnings = _page_texts(data, name, max_pages, page_done)
     structure = read_structure(io.BytesIO(data), texts)
     if structure.encrypted and not has_pictures and not any(text.strip() for text in texts):
         # Opened, yet blank throughout: what the pages hold was not deciphered.
@@ -34,11 +41,16 @@ def read_pdf(
             "unsupported_encryption",
             f"{name} is encrypted by a method that can't be read: save it without encryption and add it again.",
         )
-    warnings += _about_pages(texts)
     if structure.failure:
         warnings.append(f"Page labels and outline could not be read ({structure.failure}).")
     labels = structure.labels or (None,) * len(texts)
-    pages = tuple(Page(number, text, label) for number, (text, label) in enumerate(zip(texts, labels, strict=True), 1))
+    origins = [_origin(text, number in drawn) for number, text in enumerate(texts, 1)]
+    for number, marks in read_marks(data, len(texts)).items():
+        texts[number - 1] = with_marks(texts[number - 1], marks)
+    pages = tuple(
+        Page(number, text, label, origin)
+        for number, (text, label, origin) in enumerate(zip(texts, labels, origins, strict=True), 1)
+    )
     return Document(
         document_id, _title(structure, name), "pdf", pages, structure.headings(tuple(texts)), tuple(warnings)
     )
@@ -46,8 +58,8 @@ def read_pdf(
 
 def _page_texts(
     data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]
-) -> tuple[list[str], bool, list[str]]:
-    """The pages' words, whether a page without words shows a picture, and warnings."""
+) -> tuple[list[str], set[int], bool, list[str]]:
+    """The pages' words, which pages without words show something, whether any of them shows a picture, and warnings."""
     import pypdfium2
     import pypdfium2.raw
 
@@ -62,6 +74,8 @@ def _page_texts(
         raise IngestError("too_large", f"{name} has {num_pages:,} pages, the limit is {max_pages:,}: split the file.")
     texts: list[str] = []
     unreadable: list[int] = []
+    crossing: list[int] = []
+    drawn: set[int] = set()
     has_pictures = False
     page_done(0, num_pages)
     for number in range(1, num_pages + 1):
@@ -69,9 +83,16 @@ def _page_texts(
             page = pdf[number - 1]
             words = page.get_textpage()
             texts.append(cleaned(words.get_text_range()))
+            if crosses_columns(_lines(words)):
+                crossing.append(number)
             words.close()
-            if not texts[-1].strip() and not has_pictures:
-                has_pictures = any(True for _ in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE]))
+            if not texts[-1].strip():
+                kinds = [shown.type for shown in itertools.islice(page.get_objects(max_depth=3), _MOST_OBJECTS)]
+                is_picture = pypdfium2.raw.FPDF_PAGEOBJ_IMAGE in kinds
+                has_pictures |= is_picture
+                # Letters drawn as outlines are many; a rule or a frame on an empty page is few.
+                if is_picture or len(kinds) >= _LEAST_OUTLINES:
+                    drawn.add(number)
             page.close()
         except pypdfium2.PdfiumError:
             texts.append("")
@@ -79,8 +100,28 @@ def _page_texts(
         page_done(number, num_pages)
     if len(unreadable) == num_pages:
         raise IngestError("corrupt", f"None of the pages of {name} can be opened: get it again from its source.")
-    warnings = [f"{_pages(unreadable)} could not be opened: the file is damaged."] if unreadable else []
-    return texts, has_pictures, warnings
+    warnings = [f"{pages_words(unreadable)} could not be opened: the file is damaged."] if unreadable else []
+    if crossing:
+        verb = "has" if len(crossing) == 1 else "have"
+        warnings.append(
+            f"{pages_words(crossing)} {verb} words side by side that the file gives row by row (columns, or a table): "
+            "check on the page what belongs together."
+        )
+    return texts, drawn, has_pictures, warnings
+
+
+def _lines(words: Any) -> list[Line]:
+    """Where the words stand, in the file's order; a page may have very many."""
+    corners = (words.get_rect(index) for index in range(min(words.count_rects(), _MOST_RECTANGLES)))
+    return [
+        Line(left, -top, right, -bottom, "") for left, bottom, right, top in corners if right > left and top > bottom
+    ]
+
+
+def _origin(text: str, is_drawn: bool) -> Origin:
+    if not text.strip():
+        return "picture" if is_drawn else "text"
+    return "doubtful" if doubtful_share(text) > BADLY_EXTRACTED_SHARE else "text"
 
 
 def _translated(pdfium_code: int | None, name: str) -> IngestError:
@@ -104,37 +145,6 @@ def cleaned(raw: str) -> str:
     """
     text = raw.replace("\r\n", "\n").replace("\r", "\n").replace("\ufffe", "-").replace("\x02", "-")
     return text.replace("\0", "\ufffd").replace("\f", "\n").replace("\ufeff", "")
-
-
-_DOUBTFUL = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x01\x03-\x08\x0e-\x1f]")
-
-
-def _about_pages(texts: list[str]) -> list[str]:
-    warnings = []
-    empty = [number for number, text in enumerate(texts, 1) if not text.strip()]
-    if empty:
-        verb = "has" if len(empty) == 1 else "have"
-        warnings.append(f"{_pages(empty)} {verb} no text (a scan?): put the file through text recognition first.")
-    doubtful = [
-        number
-        for number, text in enumerate(texts, 1)
-        if len(_DOUBTFUL.findall(text)) > _BADLY_EXTRACTED_SHARE * len(text) and text.strip()
-    ]
-    if doubtful:
-        warnings.append(f"{_pages(doubtful)} may be badly extracted: the fonts do not say which letters they draw.")
-    return warnings
-
-
-def _pages(numbers: list[int]) -> str:
-    """'Page 3', 'Pages 2-3', 'Pages 1, 4-9'."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    named = ", ".join("-".join(map(str, run)) for run in runs[:8]) + (", ..." if len(runs) > 8 else "")
-    return f"Page {named}" if len(numbers) == 1 else f"Pages {named}"
 
 
 def _title(structure: Structure, name: str) -> str:

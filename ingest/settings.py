@@ -19,6 +19,10 @@ class IngestSettings:
         max_seconds: The longest that reading one file may take.
         max_stall_seconds: The longest that reading one page may take.
         max_memory_bytes: The most memory that the process that reads one file may take.
+        ocr: Whether pages that are pictures are read by text recognition.
+        max_ocr_pages: The most pages of one file that are recognised.
+        max_ocr_seconds: The longest that recognising the pages of one file may take; what was read until then stays.
+        max_ocr_stall_seconds: The longest that recognising one page may take.
         offline: An embedder that is not on this machine is not fetched.
     """
 
@@ -30,4 +34,8 @@ class IngestSettings:
     max_seconds: float = 300.0
     max_stall_seconds: float = 20.0
     max_memory_bytes: int = 1024 * 1024 * 1024
+    ocr: bool = True
+    max_ocr_pages: int = 1_000
+    max_ocr_seconds: float = 1_800.0
+    max_ocr_stall_seconds: float = 90.0
     offline: bool = False

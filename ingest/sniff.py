@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+from ingest.archive import PACKAGE_SUFFIXES, package_kind
 from ingest.document import DocumentKind, IngestError
+from ingest.encoding import unmarked_utf16
 
 _PDF_HEADER_WITHIN = 1024
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
@@ -13,8 +15,7 @@ _TEXT = frozenset({".txt", ".text", ".log", ""})
 _UNICODE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 # First bytes, what a person calls such a file, and what to do about it.
 _OTHERS: tuple[tuple[bytes, str, str], ...] = (
-    (b"PK\x03\x04", "an Office or ZIP file", "save it as PDF or text"),
-    (b"\xd0\xcf\x11\xe0", "an old Office file", "save it as PDF or text"),
+    (b"\xd0\xcf\x11\xe0", "an old Office file", "save it as docx, xlsx, pptx or PDF"),
     (b"{\\rtf", "an RTF file", "save it as PDF or text"),
     (b"\x89PNG", "a picture", "put it through text recognition first"),
     (b"\xff\xd8\xff", "a picture", "put it through text recognition first"),
@@ -26,7 +27,14 @@ _OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (b"%!PS", "a PostScript file", "convert it to PDF"),
 )
 _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
-READABLE = "PDF, txt and md files can be read"
+_WEB = frozenset({".html", ".htm", ".xhtml"})
+_VALUES = frozenset({".csv", ".tsv"})
+_MAIL = frozenset({".eml", ".mht", ".mhtml"})
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_OLE = b"\xd0\xcf\x11\xe0"
+# How Office names the stream that holds a document under a password, in an old-style file.
+_LOCKED_OFFICE = "EncryptedPackage".encode("utf-16-le")
+READABLE = "PDF, docx, xlsx, pptx, html, epub, eml, csv, txt and md files can be read"
 
 
 def kind_of(data: bytes, name: str) -> DocumentKind:
@@ -40,20 +48,39 @@ def kind_of(data: bytes, name: str) -> DocumentKind:
     suffix = PurePath(name).suffix.lower()
     if b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
         return "pdf"
+    if data.startswith(_ZIP) or suffix in PACKAGE_SUFFIXES:
+        if data.startswith(_OLE) and _LOCKED_OFFICE in data:
+            raise IngestError("password_required", f"{name} opens only with a password: save a copy without one.")
+        return package_kind(data, name)
     for start, what, advice in _OTHERS:
         # Two ASCII letters open many texts as well; only a name that promises no text makes them a program.
         if data.startswith(start) and not (start == b"MZ" and b"\0" not in data[:512]):
             raise IngestError("unsupported_type", f"{name} is {what}: {advice} ({READABLE}).")
-    if suffix not in _TEXT | _MARKDOWN and _HTML.match(data[:4096]):
-        raise IngestError("unsupported_type", f"{name} is a web page: print it to PDF or save it as text ({READABLE}).")
+    if suffix == ".pdf" and _HTML.match(data[:4096]):
+        raise IngestError(
+            "unsupported_type",
+            f"{name} is a web page, often one that tells why a download failed: get the PDF again, or rename it to "
+            ".html.",
+        )
     if suffix == ".pdf":
         raise IngestError(
             "corrupt", f"{name} is called a PDF but does not begin like one: get it again from its source."
         )
-    if b"\0" in data[:65536] and not data.startswith(_UNICODE_MARKS) and not _looks_utf16(data):
+    if (
+        b"\0" in data[:65536]
+        and not data.startswith(_UNICODE_MARKS)
+        and not _looks_utf16(data)
+        and not unmarked_utf16(data)
+    ):
         raise IngestError("binary_file", f"{name} holds no text but binary data: choose a document ({READABLE}).")
     if suffix in _MARKDOWN:
         return "md"
+    if suffix in _WEB or (suffix not in _TEXT | _MAIL | _VALUES and _HTML.match(data[:4096])):
+        return "html"
+    if suffix in _VALUES:
+        return "csv"
+    if suffix in _MAIL:
+        return "eml"
     if suffix in _TEXT or _is_plain(data):
         return "txt"
     raise IngestError("unsupported_type", f"{name} ends in {suffix}, which can't be read: {READABLE}.")

@@ -115,8 +115,10 @@ class Store:
         return self._pages(document_id, self.text(document_id))
 
     def _pages(self, document_id: str, text: str) -> tuple[Page, ...]:
-        rows = self._rows('SELECT number, label, start, "end" FROM pages WHERE document_id = ? ORDER BY 1', document_id)
-        return tuple(Page(row["number"], text[row["start"] : row["end"]], row["label"]) for row in rows)
+        rows = self._rows(
+            'SELECT number, label, start, "end", origin FROM pages WHERE document_id = ? ORDER BY 1', document_id
+        )
+        return tuple(Page(row["number"], text[row["start"] : row["end"]], row["label"], row["origin"]) for row in rows)
 
     def paragraphs(self, document_id: str) -> tuple[Paragraph, ...]:
         self._row(document_id)

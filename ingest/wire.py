@@ -20,7 +20,12 @@ def document_from_wire(fields: dict[str, Any]) -> Document:
         title=_sound(fields["title"]),
         kind=fields["kind"],
         pages=tuple(
-            Page(page["number"], _sound(page["text"]), None if page["label"] is None else _sound(page["label"]))
+            Page(
+                page["number"],
+                _sound(page["text"]),
+                None if page["label"] is None else _sound(page["label"]),
+                page["origin"],
+            )
             for page in fields["pages"]
         ),
         headings=tuple(Heading(_sound(one["title"]), one["level"], one["start"]) for one in fields["headings"]),

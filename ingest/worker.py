@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ingest.confine import confine
 from ingest.document import Document, IngestError
 from ingest.sniff import kind_of
 from ingest.wire import document_to_wire
@@ -23,7 +24,7 @@ def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
     """Reads `path` and prints progress lines, then `{"document": ...}` or `{"error": code, "message": sentence}`."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    _limit_memory(max_memory_bytes)
+    confine(max_memory_bytes)
     try:
         data = path.read_bytes()
         document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}))
@@ -50,22 +51,43 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
     """
     document_id = hashlib.sha256(data).hexdigest()[:16]
     kind = kind_of(data, name)
-    if kind == "pdf":
-        from ingest.read_pdf import read_pdf
+    match kind:
+        case "pdf":
+            from ingest.read_pdf import read_pdf
 
-        return read_pdf(data, document_id, name, max_pages, page_done)
-    from ingest.read_text import read_text
+            return read_pdf(data, document_id, name, max_pages, page_done)
+        case "docx":
+            from ingest.read_docx import read_docx
 
-    return read_text(data, document_id, name, kind)
+            return read_docx(data, document_id, name)
+        case "xlsx":
+            from ingest.read_sheets import read_xlsx
 
+            return read_xlsx(data, document_id, name, page_done)
+        case "csv":
+            from ingest.read_sheets import read_csv
 
-def _limit_memory(max_bytes: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit; the time limit still holds.
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            return read_csv(data, document_id, name)
+        case "pptx":
+            from ingest.read_pptx import read_pptx
+
+            return read_pptx(data, document_id, name, max_pages, page_done)
+        case "epub":
+            from ingest.read_epub import read_epub
+
+            return read_epub(data, document_id, name, max_pages, page_done)
+        case "html":
+            from ingest.read_html import read_html
+
+            return read_html(data, document_id, name)
+        case "eml":
+            from ingest.read_eml import read_eml
+
+            return read_eml(data, document_id, name)
+        case "txt" | "md":
+            from ingest.read_text import read_text
+
+            return read_text(data, document_id, name, kind)
 
 
 def _say(message: dict[str, Any]) -> None:

@@ -22,6 +22,12 @@ HEAVY = {
     "chainlit",
     "openai",
     "pypdfium2",
+    "rapidocr",
+    "onnxruntime",
+    "docx",
+    "openpyxl",
+    "pptx",
+    "lxml",
     "transformers",
     "huggingface_hub",
 }

@@ -27,7 +27,7 @@ RECEIPT = {
     "prompt_tokens", "cached_tokens", "output_tokens", "first_token_ms", "total_ms", "prefix", "cold_because",
     "cold_first_token_ms",
 }  # fmt: skip
-CITATION = {"number", "doc_id", "title", "page", "label", "start", "end", "paragraph", "quote"}
+CITATION = {"number", "doc_id", "title", "page", "label", "start", "end", "paragraph", "quote", "ocr"}
 
 
 @pytest.fixture
@@ -93,15 +93,15 @@ def test_add_of_nothing_but_a_missing_file_fails(run: Run, tmp_path: Path) -> No
 
 
 def test_add_of_a_folder_names_what_it_leaves_out(run: Run, tmp_path: Path) -> None:
-    """Formats that are not read yet are counted by suffix, not failed one by one."""
+    """Formats that are not read are counted by suffix, not failed one by one."""
     folder = tmp_path / "docs"
     folder.mkdir()
     write(folder, "library.md", LIBRARY)
-    write(folder, "sheet.xlsx", "x")
+    write(folder, "sheet.xls", "x")
     code, out, err = run("add", str(folder), "--jsonl")
     assert (code, len(rows(out))) == (0, 1)
     assert "1 file left out" in err
-    assert ".xlsx (1)" in err
+    assert ".xls (1)" in err
 
 
 def test_extract_gives_pages_and_stores_nothing(run: Run, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_every_awkward_file_ends_in_a_status_with_a_code():
         except IngestError as error:
             status = "error" if error.code else "no code"
         allowed = {"ok_or_error": {"ok", "error"}, "no_text": {"no_text", "ok"}}
-        if status not in allowed.get(entry["outcome"], {entry["outcome"]}) and path.suffix not in (".docx", ".html"):
+        if status not in allowed.get(entry["outcome"], {entry["outcome"]}):
             wrong.append((entry["file"], status))
     assert wrong == []
 

@@ -64,8 +64,8 @@ def test_other_formats_and_too_large_files_are_named(tmp_path: Path) -> None:
     """One sentence each, in the reader's language, and nothing is copied."""
     theirs = tmp_path / "0f3a"
     theirs.write_bytes(b"x" * (2 * 1024 * 1024))
-    with pytest.raises(Problem, match=r"\.docx files are not read yet") as refused:
-        take(theirs, "letter.docx", tmp_path / "home", 9, "en")
+    with pytest.raises(Problem, match=r"\.doc files are not read") as refused:
+        take(theirs, "letter.doc", tmp_path / "home", 9, "en")
     assert refused.value.code == "unsupported_type"
     with pytest.raises(Problem, match="2 MB is more than the 1 MB") as refused:
         take(theirs, "large.txt", tmp_path / "home", 1, "en")

@@ -147,7 +147,7 @@ def test_a_scan_is_kept_and_named_but_never_found(corpus, write):
     """Case C11: it is in the list with what to do, and not askable."""
     added = corpus.add(write("scan.pdf", pdf(["", ""])))
     assert (added.status, added.passages, added.sections, added.pages) == ("no_text", 0, 0, 2)
-    assert "text recognition" in added.warnings[0]
+    assert added.warnings == ("Pages 1-2 have no text: nothing is drawn there.",)
     assert [document.status for document in corpus.documents()] == ["no_text"]
     assert corpus.search("anything") == ()
 
@@ -293,3 +293,16 @@ def test_a_file_that_is_no_base_is_refused(tmp_path):
     with pytest.raises(IngestError) as caught:
         Corpus.open(tmp_path, IngestSettings(embedder="hashing"))
     assert caught.value.code == "store_damaged"
+
+
+def test_a_base_made_before_pages_told_their_origin_is_upgraded_in_place(tmp_path, write):
+    """Its documents stay, their pages count as the file's own words, and new ones can be added."""
+    corpus = Corpus.open(tmp_path / "h", IngestSettings(embedder="hashing"))
+    old = corpus.add(write("old.txt", "An old lantern.")).document_id
+    corpus._database.connection.execute("ALTER TABLE pages DROP COLUMN origin")
+    corpus._database.connection.execute("PRAGMA user_version = 1")
+    corpus.close()
+    corpus = Corpus.open(tmp_path / "h", IngestSettings(embedder="hashing"))
+    assert [(page.text, page.origin) for page in corpus.read_document(old).pages] == [("An old lantern.", "text")]
+    assert corpus.add(write("new.txt", "A new lantern.")).status == "ok"
+    corpus.close()

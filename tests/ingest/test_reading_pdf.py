@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pdf_maker import encrypted, labelled, pdf, rewritten
 
-from ingest.document import Document, IngestError
+from ingest.coverage import coverage_warnings
+from ingest.document import Document, IngestError, Page
 from ingest.read import read
-from ingest.read_pdf import cleaned
+from ingest.read_pdf import _origin, cleaned
 from ingest.settings import IngestSettings
 
 SETTINGS = IngestSettings(embedder="hashing")
@@ -67,10 +68,10 @@ def test_a_user_password_is_asked_for(write):
 
 
 def test_a_sheet_without_text_is_named(write):
-    """Scan and text mixed: it can be asked, and the person is told what it lacks (case C11)."""
+    """It can be asked, and the person is told what it lacks (case C11)."""
     document = read_pdf(write, pdf(["Words here.", "", "", "And here."]))
     assert document.pages[1].text.strip() == ""
-    assert document.warnings == ("Pages 2-3 have no text (a scan?): put the file through text recognition first.",)
+    assert document.warnings == ("Pages 2-3 have no text: nothing is drawn there.",)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +136,72 @@ def test_a_line_end_hyphen_of_pdfium_is_a_hyphen_and_nul_is_seen():
 
 
 def test_a_page_of_letters_that_fonts_do_not_name_is_flagged():
-    from ingest.read_pdf import _about_pages
-
-    assert _about_pages(["Sound words on this page.", "\ufffd\ue001\ue002 x"]) == [
-        "Page 2 may be badly extracted: the fonts do not say which letters they draw."
-    ]
+    assert _origin("\ufffd\ue001\ue002 x", True) == "doubtful"
+    sound, doubtful = Page(1, "Sound words."), Page(2, "\ufffd\ue001\ue002 x", origin="doubtful")
+    assert coverage_warnings(Document("d", "t", "pdf", (sound, doubtful)), SETTINGS) == (
+        "Page 2 may be badly extracted: the fonts do not say which letters they draw.",
+    )
 
 
 def test_progress_counts_the_pages(write):
     seen = []
     read(write("file.pdf", pdf(["a", "b", "c"])), SETTINGS, lambda *report: seen.append(report))
     assert seen == [("read", 0, 3), ("read", 1, 3), ("read", 2, 3), ("read", 3, 3)]
+
+
+def test_what_was_filled_in_and_noted_stands_on_its_page(write):
+    """Form values and annotations are no print, and PDFium's text lacks them; printed values are not said twice."""
+    from pypdf.annotations import FreeText
+    from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringObject
+
+    def field(name: str, value: str) -> DictionaryObject:
+        said = {"/T": TextStringObject(name), "/V": TextStringObject(value), "/FT": NameObject("/Tx")}
+        kinds = {"/Type": NameObject("/Annot"), "/Subtype": NameObject("/Widget")}
+        return DictionaryObject({NameObject(key): one for key, one in (said | kinds).items()})
+
+    def change(writer):
+        marks = ArrayObject(writer._add_object(field(*one)) for one in [("tenant", "Ida Holm"), ("rent", "Paid")])
+        writer.pages[1][NameObject("/Annots")] = marks
+        writer.add_annotation(0, FreeText(text="Check this.", rect=(10, 10, 90, 30)))
+
+    document = read_pdf(write, rewritten(pdf(["First.", "Paid on Monday."]), change))
+    assert [page.text.split("\n") for page in document.pages] == [
+        ["First.", "", "Check this."],
+        ["Paid on Monday.", "", "tenant: Ida Holm"],
+    ]
+    assert [page.origin for page in document.pages] == ["text", "text"]
+
+
+def test_marks_that_stand_on_each_other_in_a_ring_cost_nothing(write):
+    from pypdf.generic import ArrayObject, DictionaryObject, NameObject
+
+    def change(writer):
+        ring = DictionaryObject({NameObject("/Subtype"): NameObject("/Widget")})
+        reference = writer._add_object(ring)
+        ring[NameObject("/Parent")] = reference
+        writer.pages[0][NameObject("/Annots")] = ArrayObject([reference])
+
+    assert read_pdf(write, rewritten(pdf(["Words."]), change)).text.strip() == "Words."
+
+
+def test_columns_that_the_file_gives_straight_across_are_told_of(write):
+    """The words are right and their order is not (case C10); the same columns one after the other are silent."""
+    from fpdf import FPDF
+
+    left = [(15, f"Left line {number} speaks about the pump house.", 20 + 6 * number) for number in range(12)]
+    right = [(110, f"Right line {number} speaks about the garden.", 20 + 6 * number) for number in range(12)]
+
+    def made(lines):
+        file = FPDF()
+        file.set_font("Helvetica", size=10)
+        file.add_page()
+        for x, text, y in lines:
+            file.text(x, y, text)
+        return bytes(file.output())
+
+    across = [line for pair in zip(left, right, strict=True) for line in pair]
+    assert read_pdf(write, made(across)).warnings == (
+        "Page 1 has words side by side that the file gives row by row (columns, or a table): check on the page what "
+        "belongs together.",
+    )
+    assert read_pdf(write, made(left + right)).warnings == ()

@@ -12,6 +12,7 @@ from ingest.settings import IngestSettings
 from ingest.worker import read_bytes
 
 CHINESE = "机器在夜间停止运行时，操作人员应当检查冷却水的温度，并把读数记录在表格中。"
+TRADITIONAL = "機器在夜間停止運行時，操作人員應當檢查冷卻水的溫度，並把讀數記錄在表格中。這是為了大家的安全。"
 JAPANESE = "機械は夜のあいだ止まっています。温度を見て、表に書いてください。"
 KOREAN = "기계가 밤에 멈추면 작업자는 냉각수의 온도를 확인하고 표에 기록한다."
 RUSSIAN = "Ночью машина останавливается, и рабочий проверяет температуру воды и записывает её в таблицу."
@@ -37,6 +38,9 @@ def code_of(data: bytes, name: str = "notes.txt") -> str:
         (CHINESE, "gbk"),
         (CHINESE, "gb18030"),
         ("且末玉都机场", "gbk"),
+        (TRADITIONAL, "big5"),
+        (CHINESE, "utf-16-le"),
+        (JAPANESE, "utf-16-be"),
         (JAPANESE, "shift_jis"),
         (JAPANESE, "euc_jp"),
         (KOREAN, "cp949"),
@@ -58,6 +62,14 @@ def test_a_byte_order_mark_is_no_character():
     assert text_of(codecs.BOM_UTF16_BE + "words".encode("utf-16-be")) == "words"
 
 
+@pytest.mark.parametrize("encoding", ["gbk", "cp949", "shift_jis", "big5"])
+def test_a_guessed_encoding_is_named_so_that_a_wrong_guess_shows(encoding):
+    words = {"gbk": CHINESE, "cp949": KOREAN, "shift_jis": JAPANESE, "big5": TRADITIONAL}[encoding]
+    named = "gb18030" if encoding == "gbk" else encoding
+    document = read_bytes(words.encode(encoding), "a.txt", 100, lambda done, total: None)
+    assert document.warnings == (f"Read as {named}: save it as UTF-8 if words look wrong.",)
+
+
 def test_a_few_broken_bytes_do_not_cost_the_file():
     document = read_bytes(
         (CHINESE * 3).encode() + b"\xff\xfe" + CHINESE.encode(), "notes.txt", 100, lambda done, total: None
@@ -73,9 +85,8 @@ def test_a_few_broken_bytes_do_not_cost_the_file():
         (b"", "a.txt", "empty_file"),
         (b" \n\t\r\n ", "a.txt", "empty_document"),
         (bytes(range(256)) * 40, "a.txt", "binary_file"),
-        (b"PK\x03\x04" + bytes(50), "a.docx", "unsupported_type"),
+        (b"PK\x03\x04" + bytes(50), "a.docx", "corrupt"),
         (b"PK\x03\x04" + bytes(50), "a.txt", "unsupported_type"),
-        (b"<!DOCTYPE html><p>hello", "a.html", "unsupported_type"),
         (b"\x89PNG\r\n\x1a\n" + bytes(50), "a.png", "unsupported_type"),
         (CHINESE.encode().decode("latin-1").encode("utf-8") * 3, "a.txt", "garbled_text"),
     ],

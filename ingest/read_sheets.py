@@ -1,0 +1,113 @@
+"""Decides what a workbook or a table of values says: each sheet a page, its first row the names of its columns."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import Any
+
+from ingest.archive import checked, translated
+from ingest.blocks import Block, NewPage, Table, Title, Words, lay_out
+from ingest.document import Document, IngestError
+from ingest.encoding import decode
+
+MOST_CELLS = 3_000_000
+_SAMPLE_CHARACTERS = 64 * 1024
+_ROWS_PER_REPORT = 2_000
+
+
+def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int, int], None]) -> Document:
+    """Reads all sheets, hidden ones too; formulas give the value that was saved with them.
+
+    Raises:
+        IngestError: `corrupt`, `too_complex`, `too_large`, `password_required` or `empty_document`.
+    """
+    import openpyxl
+
+    checked(data, name, is_office=True).close()
+    blocks: list[Block] = []
+    hidden: list[str] = []
+    cells = 0
+    with translated(name):
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        sheets = book.worksheets
+        for number, sheet in enumerate(sheets, 1):
+            if sheet.sheet_state != "visible":
+                hidden.append(sheet.title)
+            rows: list[tuple[str, ...]] = []
+            # The size that a sheet claims may be a million rows of nothing.
+            sheet.reset_dimensions()
+            for count, row in enumerate(sheet.iter_rows(), 1):
+                cells += len(row)
+                if cells > MOST_CELLS:
+                    raise IngestError(
+                        "too_large", f"{name} has more than {MOST_CELLS:,} cells: save the sheets that matter alone."
+                    )
+                values = tuple(_value(cell) for cell in row)
+                if any(values):
+                    rows.append(values)
+                if count % _ROWS_PER_REPORT == 0:
+                    page_done(number - 1, len(sheets))
+            blocks += [NewPage(sheet.title), Title(sheet.title, 1), Table(tuple(rows), has_header=len(rows) > 1)]
+            page_done(number, len(sheets))
+        title = " ".join((book.properties.title or "").split())
+    if not any(isinstance(block, Table) and block.rows for block in blocks):
+        raise IngestError("empty_document", f"{name} has no filled cell: was the right file chosen?")
+    laid = lay_out(blocks)
+    warnings = (f"Hidden sheets were read too: {', '.join(hidden)}.",) if hidden else ()
+    return Document(document_id, (title or PurePath(name).stem)[:200], "xlsx", laid.pages, laid.headings, warnings)
+
+
+def _value(cell: Any) -> str:
+    value = cell.value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        if "%" in (cell.number_format or ""):
+            return f"{value * 100:.12g}%"
+        return f"{value:.15g}"
+    if isinstance(value, datetime.datetime):
+        plain = value.date().isoformat()
+        return plain if value.time() == datetime.time() else f"{plain} {value.time().isoformat('seconds')}"
+    return str(value)
+
+
+def read_csv(data: bytes, document_id: str, name: str) -> Document:
+    """Reads comma, semicolon, tab or bar separated values; what turns out to be none is kept as the text that it is.
+
+    Raises:
+        IngestError: `unknown_encoding`, `garbled_text` or `empty_document`.
+    """
+    text, warnings = decode(data, name)
+    text = text.replace("\0", "")
+    if not text.strip():
+        raise IngestError("empty_document", f"{name} holds nothing but white space: was the right file chosen?")
+    rows = tuple(_rows(text, PurePath(name).suffix.lower()))
+    blocks: list[Block] = [Table(rows, has_header=len(rows) > 1)] if rows else [Words(text)]
+    laid = lay_out(blocks)
+    return Document(document_id, PurePath(name).stem, "csv", laid.pages, laid.headings, tuple(warnings))
+
+
+def _rows(text: str, suffix: str) -> Iterator[tuple[str, ...]]:
+    csv.field_size_limit(max(131_072, len(text)))
+    delimiter = "\t" if suffix == ".tsv" else _delimiter(text)
+    for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+        yield tuple(row)
+
+
+def _delimiter(text: str) -> str:
+    """What divides most lines into equally many cells."""
+    sample = [line for line in text[:_SAMPLE_CHARACTERS].splitlines()[:200] if line.strip()]
+    best, best_score = ",", 0
+    for delimiter in ",;\t|":
+        counts = [len(row) for row in csv.reader(sample, delimiter=delimiter)]
+        usual = max(set(counts), key=counts.count, default=1)
+        score = counts.count(usual) if usual > 1 else 0
+        if score > best_score:
+            best, best_score = delimiter, score
+    return best
