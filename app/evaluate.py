@@ -7,12 +7,12 @@ own; hits are given in the pack's words: its document ids, sheets for PDFs, offs
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.align import Text
 from ingest.corpus import Corpus, Hit, IngestSettings
 from ingest.document import IngestError
 
@@ -92,7 +92,7 @@ class _Place:
     """Where a stored document stands in the pack. `text` is None for a PDF, whose hits are sheets."""
 
     pack_id: str
-    text: str | None
+    text: Text | None
 
 
 class _PackBase:
@@ -112,7 +112,8 @@ class _PackBase:
             except IngestError as error:
                 yield LeftOut(document["id"], error.message)
             else:
-                self._by_document[added.document_id] = _Place(document["id"], document.get("text"))
+                text = document.get("text")
+                self._by_document[added.document_id] = _Place(document["id"], Text(text) if text else None)
             if report:
                 report("documents", number, len(documents))
         for stored in self._corpus.documents(_KB):
@@ -127,18 +128,11 @@ class _PackBase:
         place = self._by_document[hit.doc_id]
         if place.text is None:
             return {"doc_id": place.pack_id, "page": hit.page}
-        start, end = find_span(hit.text, place.text, hit.start)
+        start, end = place.text.find(hit.text, hit.start)
         return {"doc_id": place.pack_id, "start": start, "end": end}
 
 
 _KB = "evaluation"
-
-
-def find_span(passage: str, text: str, near: int) -> tuple[int, int]:
-    """Where `passage` stands in `text` whatever its white space; the place nearest to `near`, or (near, near)."""
-    pattern = re.compile(r"\s+".join(re.escape(word) for word in passage.split()))
-    spans = [match.span() for match in pattern.finditer(text)]
-    return min(spans, key=lambda span: abs(span[0] - near), default=(near, near))
 
 
 def _rows(path: Path) -> list[Row]:

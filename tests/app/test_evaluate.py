@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.evaluate import find_span, retrieval, search_text
+from app.evaluate import retrieval, search_text
 from ingest.corpus import IngestSettings
 from ingest.document import IngestError
 
@@ -79,13 +79,6 @@ def test_a_follow_up_is_searched_with_the_questions_before_it():
     by_id = {row["id"]: row for row in rows}
     assert search_text(rows[0], by_id) == "What does the tyre cost?"
     assert search_text(rows[2], by_id) == "What does the tyre cost?\nand a service?\nfor two?"
-
-
-def test_a_span_is_the_nearest_place_with_these_words():
-    text = "a pump. b\nc.  a\npump."
-    assert find_span("a  pump.", text, 0) == (0, 7)
-    assert find_span("a pump.", text, 20) == (14, 21)
-    assert find_span("not there", text, 5) == (5, 5)
 
 
 def test_a_folder_that_is_no_pack_is_one_sentence(tmp_path):
