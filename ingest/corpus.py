@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -14,8 +15,9 @@ from ingest.database import Database
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder, open_embedder
 from ingest.identity import EmbedderIdentity
+from ingest.language import languages_of
 from ingest.read import Progress
-from ingest.search import Hit, Scope, search
+from ingest.search import Hit, Query, Scope, search
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store, StoredDocument
@@ -42,6 +44,7 @@ class Corpus:
         self._nearest = NearestPassages(home / "passages.faiss")
         self._embedder = embedder
         self._embedder_lock = threading.Lock()
+        self._languages: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def open(cls, home: Path, settings: IngestSettings | None = None, *, embedder: Embedder | None = None) -> Self:
@@ -201,10 +204,32 @@ class Corpus:
         """The original bytes, as they were when the file was added."""
         return self._store.file(doc_id, self._store.suffix(doc_id))
 
+    def languages(self, kb: str | None = "default", doc_ids: Sequence[str] | None = None) -> tuple[str, ...]:
+        """What the documents of `kb` (None: of all), or those of `doc_ids`, are written in; most documents first.
+
+        Codes of ISO 639-1. Each document is looked at once a process: its id names its bytes.
+        """
+        counts: Counter[str] = Counter()
+        for document in self._store.documents(kb):
+            if doc_ids is None or document.id in doc_ids:
+                if document.id not in self._languages:
+                    self._languages[document.id] = languages_of(self._store.text(document.id))
+                counts.update(self._languages[document.id])
+        return tuple(code for code, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
     def search(
-        self, question: str, *, kb: str | None = "default", doc_ids: Sequence[str] | None = None, k: int = 10
+        self,
+        question: str,
+        *,
+        kb: str | None = "default",
+        doc_ids: Sequence[str] | None = None,
+        k: int = 10,
+        also: Sequence[Query] = (),
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
+
+        Args:
+            also: The question in other words or languages, searched beside it.
 
         Raises:
             IngestError: `embedder_changed`.
@@ -212,7 +237,7 @@ class Corpus:
         scope = Scope(kb, None if doc_ids is None else tuple(doc_ids))
         embedder = self.embedder
         with self._database.reading() as connection:
-            return search(connection, self._nearest, embedder, question, scope, k)
+            return search(connection, self._nearest, embedder, question, scope, k, also)
 
     @property
     def embedder(self) -> Embedder:
@@ -235,4 +260,4 @@ def _in(kb: str | None) -> str:
     return "" if kb is None else f' in "{kb}"'
 
 
-__all__: Sequence[str] = ["Added", "Corpus", "Hit", "IngestSettings", "StoredDocument"]
+__all__: Sequence[str] = ["Added", "Corpus", "Hit", "IngestSettings", "Query", "StoredDocument"]

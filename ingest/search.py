@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,10 +69,40 @@ class Scope:
     doc_ids: tuple[str, ...] | None
 
 
+@dataclass(frozen=True)
+class Query:
+    """What is searched beside the question itself: the same in other words, or in another language.
+
+    Attributes:
+        weight: What a match of it counts, beside 1 for a match of the question itself.
+    """
+
+    text: str
+    weight: float
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one query found: everything by passage id, `words` best first."""
+
+    scores: dict[int, float]
+    cosines: dict[int, float]
+    words: dict[int, float]
+
+
 def search(
-    connection: sqlite3.Connection, nearest: NearestPassages, embedder: Embedder, question: str, scope: Scope, k: int
+    connection: sqlite3.Connection,
+    nearest: NearestPassages,
+    embedder: Embedder,
+    question: str,
+    scope: Scope,
+    k: int,
+    also: Sequence[Query] = (),
 ) -> tuple[Hit, ...]:
     """The best `k` passages, best first. `connection` is in a transaction, so that all parts see one state.
+
+    Args:
+        also: Further queries. The cosine and the place by words of a hit are those of the query that found it best.
 
     Raises:
         IngestError: `embedder_changed`.
@@ -82,14 +112,17 @@ def search(
         return ()
     check_identity(connection, type(kept)(embedder.name, embedder.dimension), bind=False)
     pool = max(POOL, 2 * k)
-    words = _by_words(connection, question, scope, pool)
-    cosines = nearest.search(
-        connection, kept, embedder.embed_question(question), pool, _allowed(connection, scope), also=words
-    )
-    ranks = {id_: rank for rank, id_ in enumerate(words, 1)}
-    scores = add_up(cosines, words, embedder.evidence_floor if embedder.reads(question) else None)
+    allowed = _allowed(connection, scope)
+    found: list[_Found] = []
+    queries = [Query(question, 1.0), *(query for query in also if query.text.strip())]
+    for query in queries:
+        words = _by_words(connection, query.text, scope, pool)
+        vector = embedder.embed_question(query.text)
+        cosines = nearest.search(connection, kept, vector, pool, allowed, also=words)
+        floor = embedder.evidence_floor if embedder.reads(query.text) else None
+        found.append(_Found(add_up(cosines, words, floor), cosines, words))
     hits: list[Hit] = []
-    for id_, score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
+    for id_, (score, best) in fuse([one.scores for one in found], [query.weight for query in queries]):
         row = connection.execute(
             """SELECT p.document_id, p.number, p.page, s.label, p.start, p."end",
                    substr(d.text, p.start + 1, p."end" - p.start) AS text
@@ -98,11 +131,22 @@ def search(
             (id_,),
         ).fetchone()
         if row is not None:
-            cosine = cosines.get(id_, 0.0)
-            hits.append(_hit(row, score, cosine, ranks.get(id_), words.get(id_, 0.0)))
+            words = found[best].words
+            rank = list(words).index(id_) + 1 if id_ in words else None
+            hits.append(_hit(row, score, found[best].cosines.get(id_, 0.0), rank, words.get(id_, 0.0)))
         if len(hits) == k:
             break
     return tuple(hits)
+
+
+def fuse(scores: Sequence[Mapping[int, float]], weights: Sequence[float]) -> list[tuple[int, tuple[float, int]]]:
+    """Passages of several queries, best first: id, its best weighted score, and which query gave it that."""
+    best: dict[int, tuple[float, int]] = {}
+    for number, (found, weight) in enumerate(zip(scores, weights, strict=True)):
+        for id_, score in found.items():
+            if id_ not in best or score * weight > best[id_][0]:
+                best[id_] = (score * weight, number)
+    return sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
 
 
 def _hit(row: sqlite3.Row, score: float, cosine: float, rank: int | None, share: float) -> Hit:
