@@ -95,7 +95,7 @@ class Assistant:
             self.ahead.gone(kb, name)
 
     def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
-        return list(self.corpus.search(checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
+        return list(self.corpus.places(checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
 
     def find(self, words: str, kb: str = DEFAULT_KB) -> StoredDocument:
         """The document that `words` (an id, the beginning of one, a file name or a title) mean."""

@@ -40,7 +40,7 @@ class Finder:
         self._corpus = corpus
         self._power = power
         self._reader = reader
-        self._help = SearchHelp(settings.search_help_s)
+        self._help = SearchHelp(settings.search_help_s, in_documents_words=settings.search_help == "always")
 
     async def plan(
         self,
@@ -79,7 +79,7 @@ class Finder:
                 return planned
             languages = await asyncio.to_thread(self._corpus.languages, kb, None if doc_id is None else [doc_id])
             earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
-            also = await self._help.queries(*at_hand, question, kb=kb, languages=languages, earlier=earlier)
+            also = await self._help.wordings(*at_hand, question, kb=kb, languages=languages, earlier=earlier)
         return await asyncio.to_thread(choose, also=also) if also else planned
 
     @asynccontextmanager

@@ -10,15 +10,14 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from app.wording import Wording, as_one, in_other_words, translated, usable
+from app.wording import Wording, as_one, in_documents_words, translated, usable
 from engine.base import Delta, Engine, EngineError, Finish, Sampling
 from ingest.language import language_of
-from ingest.search import Query
 
 if TYPE_CHECKING:
     from engine.tokenizer import Tokenizer
@@ -48,13 +47,15 @@ class SearchHelp:
 
     Args:
         timeout_s: The longest that a search waits for it.
+        in_documents_words: Questions are also said in the words of a document in their own language.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, *, in_documents_words: bool = False) -> None:
         self._timeout_s = timeout_s
+        self._in_documents_words = in_documents_words
         self._kept: OrderedDict[str, str] = OrderedDict()
 
-    async def queries(
+    async def wordings(
         self,
         engine: Engine,
         tokenizer: Tokenizer,
@@ -63,7 +64,7 @@ class SearchHelp:
         kb: str,
         languages: Sequence[str],
         earlier: Sequence[str] = (),
-    ) -> tuple[Query, ...]:
+    ) -> tuple[str, ...]:
         """Further wordings of `question`: in the other `languages` of what is searched, and in other words.
 
         Args:
@@ -71,7 +72,7 @@ class SearchHelp:
             earlier: The questions that it leans on, oldest first.
         """
         whole = as_one(earlier, question)
-        asked = list(_wordings(whole, languages))
+        asked = list(self._wanted(whole, languages))
         if not asked:
             return ()
         tasks = [asyncio.create_task(self._said(engine, tokenizer, one, kb)) for one in asked]
@@ -81,17 +82,17 @@ class SearchHelp:
             for task in tasks:
                 task.cancel()  # the engine stops at once what nobody waits for
             said = await asyncio.gather(*tasks, return_exceptions=True)
-        queries = []
+        texts = []
         for one, result in zip(asked, said, strict=True):
             if isinstance(result, str):
                 text = usable(result, one.question, one.language)
                 if text is not None:
-                    queries.append(Query(text, one.wording.weight))
+                    texts.append(text)
             elif isinstance(result, EngineError):
                 _log.info("The search goes on without %s: %s", one.wording.name, result.message)
             elif not isinstance(result, asyncio.CancelledError):
                 raise result
-        return tuple(queries)
+        return tuple(texts)
 
     async def _said(self, engine: Engine, tokenizer: Tokenizer, asked: _Asked, kb: str) -> str:
         from engine.prompt import Layout
@@ -117,10 +118,11 @@ class SearchHelp:
             self._kept.popitem(last=False)
         return text
 
-
-def _wordings(question: str, languages: Sequence[str]) -> Iterable[_Asked]:
-    own = language_of(question)
-    for language in languages:
-        wording = in_other_words(language) if language == own else translated(language)
-        if wording is not None:
-            yield _Asked(wording, question, language)
+    def _wanted(self, question: str, languages: Sequence[str]) -> Iterator[_Asked]:
+        own = language_of(question)
+        for language in languages:
+            wording = translated(language) if language != own else None
+            if language == own and self._in_documents_words:
+                wording = in_documents_words(language)
+            if wording is not None:
+                yield _Asked(wording, question, language)

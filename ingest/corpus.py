@@ -16,8 +16,9 @@ from ingest.document import Document, IngestError, Page, Paragraph, Passage, Sec
 from ingest.embed import Embedder, open_embedder
 from ingest.identity import EmbedderIdentity
 from ingest.language import languages_of
+from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.read import Progress
-from ingest.search import Hit, Query, Scope, search
+from ingest.search import Hit, Scope, search
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store, StoredDocument
@@ -224,7 +225,7 @@ class Corpus:
         kb: str | None = "default",
         doc_ids: Sequence[str] | None = None,
         k: int = 10,
-        also: Sequence[Query] = (),
+        also: Sequence[str] = (),
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
 
@@ -238,6 +239,19 @@ class Corpus:
         embedder = self.embedder
         with self._database.reading() as connection:
             return search(connection, self._nearest, embedder, question, scope, k, also)
+
+    def places(
+        self,
+        question: str,
+        *,
+        kb: str | None = "default",
+        doc_ids: Sequence[str] | None = None,
+        k: int = 10,
+        also: Sequence[str] = (),
+    ) -> tuple[Hit, ...]:
+        """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
+        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also)
+        return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
 
     @property
     def embedder(self) -> Embedder:
@@ -260,4 +274,4 @@ def _in(kb: str | None) -> str:
     return "" if kb is None else f' in "{kb}"'
 
 
-__all__: Sequence[str] = ["Added", "Corpus", "Hit", "IngestSettings", "Query", "StoredDocument"]
+__all__: Sequence[str] = ["Added", "Corpus", "Hit", "IngestSettings", "StoredDocument"]

@@ -42,7 +42,7 @@ class Hit:
         passage: Its number in its document.
         page: The sheet, counted from 1; `label` is what is printed on it, None where the file names none.
         start, end: Its span in the document's text, in characters.
-        score: 0 to 1, comparable between searches of one base.
+        score: 0 to 1, comparable between searches of one base with one wording.
         dense_score: Cosine with the question.
         keyword_rank: Its place by words alone, counted from 1; None where it shares no telling word.
         keyword_score: 0 to 1: BM25 over the most that the question's words could give.
@@ -70,18 +70,6 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Query:
-    """What is searched beside the question itself: the same in other words, or in another language.
-
-    Attributes:
-        weight: What a match of it counts, beside 1 for a match of the question itself.
-    """
-
-    text: str
-    weight: float
-
-
-@dataclass(frozen=True)
 class _Found:
     """What one query found: everything by passage id, `words` best first."""
 
@@ -97,12 +85,13 @@ def search(
     question: str,
     scope: Scope,
     k: int,
-    also: Sequence[Query] = (),
+    also: Sequence[str] = (),
 ) -> tuple[Hit, ...]:
     """The best `k` passages, best first. `connection` is in a transaction, so that all parts see one state.
 
     Args:
-        also: Further queries. The cosine and the place by words of a hit are those of the query that found it best.
+        also: The question in other words or languages. What one of them finds stands among what the question finds, see
+            `alternate`; cosine, place by words and score of a hit are those of the wording that it stands there for.
 
     Raises:
         IngestError: `embedder_changed`.
@@ -114,15 +103,14 @@ def search(
     pool = max(POOL, 2 * k)
     allowed = _allowed(connection, scope)
     found: list[_Found] = []
-    queries = [Query(question, 1.0), *(query for query in also if query.text.strip())]
-    for query in queries:
-        words = _by_words(connection, query.text, scope, pool)
-        vector = embedder.embed_question(query.text)
+    for text in (question, *(wording for wording in also if wording.strip())):
+        words = _by_words(connection, text, scope, pool)
+        vector = embedder.embed_question(text)
         cosines = nearest.search(connection, kept, vector, pool, allowed, also=words)
-        floor = embedder.evidence_floor if embedder.reads(query.text) else None
+        floor = embedder.evidence_floor if embedder.reads(text) else None
         found.append(_Found(add_up(cosines, words, floor), cosines, words))
     hits: list[Hit] = []
-    for id_, (score, best) in fuse([one.scores for one in found], [query.weight for query in queries]):
+    for id_, by in alternate([one.scores for one in found]):
         row = connection.execute(
             """SELECT p.document_id, p.number, p.page, s.label, p.start, p."end",
                    substr(d.text, p.start + 1, p."end" - p.start) AS text
@@ -131,22 +119,33 @@ def search(
             (id_,),
         ).fetchone()
         if row is not None:
-            words = found[best].words
-            rank = list(words).index(id_) + 1 if id_ in words else None
-            hits.append(_hit(row, score, found[best].cosines.get(id_, 0.0), rank, words.get(id_, 0.0)))
+            one = found[by]
+            rank = list(one.words).index(id_) + 1 if id_ in one.words else None
+            cosine, share = one.cosines.get(id_, 0.0), one.words.get(id_, 0.0)
+            hits.append(_hit(row, one.scores[id_], cosine, rank, share))
         if len(hits) == k:
             break
     return tuple(hits)
 
 
-def fuse(scores: Sequence[Mapping[int, float]], weights: Sequence[float]) -> list[tuple[int, tuple[float, int]]]:
-    """Passages of several queries, best first: id, its best weighted score, and which query gave it that."""
-    best: dict[int, tuple[float, int]] = {}
-    for number, (found, weight) in enumerate(zip(scores, weights, strict=True)):
-        for id_, score in found.items():
-            if id_ not in best or score * weight > best[id_][0]:
-                best[id_] = (score * weight, number)
-    return sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
+def alternate(scores: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
+    """Passages in order, each with the number of the wording that it stands there for.
+
+    The wordings take turns, each with its best that is not there yet; the question itself is the first. So the best of
+    what it finds stays among the first, whatever the others find: scores in two languages can't be compared. Measured
+    with a small model's translations: 134 of 134 facts within 5, ranked by the best score 133.
+    """
+    ranked = [iter(sorted(found.items(), key=lambda item: (-item[1], item[0]))) for found in scores]
+    placed: dict[int, int] = {}
+    open_ = dict(enumerate(ranked))
+    while open_:
+        for number, one in list(open_.items()):
+            id_ = next((id_ for id_, _ in one if id_ not in placed), None)
+            if id_ is None:
+                del open_[number]
+            else:
+                placed[id_] = number
+    return list(placed.items())
 
 
 def _hit(row: sqlite3.Row, score: float, cosine: float, rank: int | None, share: float) -> Hit:
