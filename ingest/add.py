@@ -66,11 +66,14 @@ def add_file(
     store: Store,
     changes: Changes,
     staging: Path,
-    load_embedder: Callable[[], Embedder],
+    load_embedder: Callable[[str], Embedder],
     settings: IngestSettings,
     progress: Progress | None,
 ) -> Outcome:
     """Takes a file into `kb` under `name`. The embedder (seconds) is loaded only where there is a text to embed.
+
+    Args:
+        load_embedder: Gives the one for a text, which may be the base's first.
 
     Raises:
         IngestError: Where it can't be read; the base is then as it was.
@@ -86,7 +89,7 @@ def add_file(
         # Stored already, in this base under another name or in another base: nothing to read again.
         if not changes.join(kb, document_id, name):
             document = read(copy, settings, progress, name=name)
-            embedder = load_embedder()
+            embedder = load_embedder(document.text)
             identity = EmbedderIdentity(embedder.name, embedder.dimension)
             changes.check_identity(identity)
             known = {} if held is None else store.vectors(held)

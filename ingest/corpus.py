@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,8 @@ from ingest.add import Added, AddStatus, Outcome, add_file, prepare
 from ingest.changes import Changes
 from ingest.database import Database
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
-from ingest.embed import Embedder, open_embedder
+from ingest.embed import Embedder
+from ingest.embed_choice import Embedders, not_read
 from ingest.identity import EmbedderIdentity
 from ingest.language import languages_of
 from ingest.neighbours import PASSAGES_A_PLACE, places
@@ -43,9 +43,9 @@ class Corpus:
         self._store = Store(self._database, files)
         self._changes = Changes(self._database, files)
         self._nearest = NearestPassages(home / "passages.faiss")
-        self._embedder = embedder
-        self._embedder_lock = threading.Lock()
+        self._embedders = Embedders(self._database, settings, embedder)
         self._languages: dict[str, tuple[str, ...]] = {}
+        self._told_not_read = False
 
     @classmethod
     def open(cls, home: Path, settings: IngestSettings | None = None, *, embedder: Embedder | None = None) -> Self:
@@ -81,7 +81,7 @@ class Corpus:
             self._store,
             self._changes,
             self._staging,
-            self._load_embedder,
+            self._embedders.for_text,
             self.settings,
             progress,
         )
@@ -94,6 +94,10 @@ class Corpus:
             did = "nothing was added" if outcome.status == "duplicate" else "the old text was removed"
             warnings = (f"The same file is there as {outcome.earlier_name}: {did}.", *warnings)
         status: AddStatus = outcome.status
+        if status in ("ok", "replaced") and not self._told_not_read:
+            told = not_read(self._embedders.base_name, self._languages_of(document.id))
+            self._told_not_read = told is not None
+            warnings = (*warnings, told) if told else warnings
         if document.status == "no_text" and status in ("ok", "replaced"):
             status = "no_text"
         return Added(
@@ -122,12 +126,13 @@ class Corpus:
         """
         done = []
         ids = sorted({document.id for document in self._store.documents(None)})
+        embedder = self._embedders.for_rebuild(self.languages(None))
         for number, doc_id in enumerate(ids, 1):
-            prepared = prepare(self._store.document(doc_id), self.embedder, self.settings, "", 0, None)
+            prepared = prepare(self._store.document(doc_id), embedder, self.settings, "", 0, None)
             done.append((doc_id, prepared.passages, prepared.vectors))
             if progress:
                 progress("embed", number, len(ids))
-        self._changes.replace_passages(done, EmbedderIdentity(self.embedder.name, self.embedder.dimension))
+        self._changes.replace_passages(done, EmbedderIdentity(embedder.name, embedder.dimension))
         return sum(len(passages) for _, passages, _ in done)
 
     # -- asking
@@ -213,10 +218,13 @@ class Corpus:
         counts: Counter[str] = Counter()
         for document in self._store.documents(kb):
             if doc_ids is None or document.id in doc_ids:
-                if document.id not in self._languages:
-                    self._languages[document.id] = languages_of(self._store.text(document.id))
-                counts.update(self._languages[document.id])
+                counts.update(self._languages_of(document.id))
         return tuple(code for code, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def _languages_of(self, doc_id: str) -> tuple[str, ...]:
+        if doc_id not in self._languages:
+            self._languages[doc_id] = languages_of(self._store.text(doc_id))
+        return self._languages[doc_id]
 
     def search(
         self,
@@ -236,6 +244,8 @@ class Corpus:
             IngestError: `embedder_changed`.
         """
         scope = Scope(kb, None if doc_ids is None else tuple(doc_ids))
+        if self._embedders.base_name is None:
+            return ()
         embedder = self.embedder
         with self._database.reading() as connection:
             return search(connection, self._nearest, embedder, question, scope, k, also)
@@ -255,14 +265,8 @@ class Corpus:
 
     @property
     def embedder(self) -> Embedder:
-        """Loaded when first asked for (seconds)."""
-        return self._load_embedder()
-
-    def _load_embedder(self) -> Embedder:
-        with self._embedder_lock:
-            if self._embedder is None:
-                self._embedder = open_embedder(self.settings.embedder, offline=self.settings.offline)
-            return self._embedder
+        """The one in use; loaded when first asked for (seconds)."""
+        return self._embedders.for_text()
 
 
 def _storable(name: str) -> str:
