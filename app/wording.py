@@ -1,4 +1,4 @@
-"""Decides how the language model is asked to say a question again: whole, in another language, in other words.
+"""Decides how the language model is asked to say a question again: in another language, or in a document's words.
 
 Each way is a prompt of its own, the same for everybody: instructions and examples are read once and stay in the cache,
 and only the question is new. What comes back is only searched with, never shown and never believed.
