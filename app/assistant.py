@@ -1,7 +1,7 @@
 """THE TWO PATHS: `add` takes a document in, `ask` answers a question. The command line and the page call these.
 
     add   app/assistant -> ingest/corpus
-    ask   app/plan (ingest/corpus) -> app/reader (engine/prompt) -> engine -> app/cite -> Answer
+    ask   app/finder (app/plan, ingest/corpus) -> app/reader (engine/prompt) -> engine -> app/cite -> Answer
 
 Adding, listing and searching never start an engine; `ask` and `warm` do, once. Nothing heavy runs on the event loop.
 What the engine is told in passing (read this ahead, that has gone) stands in app/ahead.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +20,8 @@ from app.ahead import Ahead, first_section
 from app.answer import Answer, Event, Words
 from app.cite import cite
 from app.conversation import Conversation, Turn
-from app.plan import Plan, plan
+from app.finder import Finder
+from app.plan import Plan
 from app.question import checked
 from app.reader import Read, Reader
 from app.settings import Settings
@@ -54,6 +56,7 @@ class Assistant:
         self.corpus = corpus
         self.power = power
         self._reader: Reader | None = None
+        self._finder = Finder(settings, corpus, power, lambda: self._reader)
         self._starting = asyncio.Lock()
         self.ahead = Ahead(settings, corpus, power, lambda: self._reader)
 
@@ -92,7 +95,7 @@ class Assistant:
             self.ahead.gone(kb, name)
 
     def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
-        return list(self.corpus.search(checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
+        return list(self.corpus.places(checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
 
     def find(self, words: str, kb: str = DEFAULT_KB) -> StoredDocument:
         """The document that `words` (an id, the beginning of one, a file name or a title) mean."""
@@ -132,7 +135,9 @@ class Assistant:
             Problem, EngineError, IngestError: One sentence each.
         """
         question = checked(question)
-        planned = await asyncio.to_thread(self._plan, question, kb, doc_id, conversation)
+        planned = await self._finder.plan(
+            question, partial(self._ready, report), kb=kb, doc_id=doc_id, conversation=conversation
+        )
         if not planned.sections:
             said = nothing_relevant(planned.num_documents, language_of(question))
             yield Answer(said, True, (), None, None)
@@ -171,7 +176,7 @@ class Assistant:
         Returns None where the document has no text.
         """
         if question is not None:
-            planned = await asyncio.to_thread(self._plan, question, kb, doc_id, None)
+            planned = await self._finder.plan(question, partial(self._ready, report), kb=kb, doc_id=doc_id)
         else:
             planned = await asyncio.to_thread(first_section, self.corpus, doc_id, kb)
         if not planned.sections:
@@ -220,10 +225,6 @@ class Assistant:
                 engine, tokenizer = await self.power.connect(report or (lambda sentence: None))
                 self._reader = await asyncio.to_thread(Reader.open, self.settings, self.corpus, engine, tokenizer)
             return self._reader
-
-    def _plan(self, question: str, kb: str, doc_id: str | None, conversation: Conversation | None) -> Plan:
-        max_sections = self.settings.max_sections
-        return plan(self.corpus, question, kb=kb, doc_id=doc_id, conversation=conversation, max_sections=max_sections)
 
     def _sampling(self) -> Sampling:
         return Sampling(max_tokens=self.settings.answer_tokens)

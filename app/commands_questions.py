@@ -140,22 +140,38 @@ Pack = Annotated[
 ]
 
 
+HelpByModel = Annotated[
+    bool, typer.Option("--help-by-model", help="The model says questions again (search_help); starts an engine.")
+]
+
+
 @evaluate.command("retrieval")
 def eval_retrieval(
-    pack: Pack, out: Annotated[Path, typer.Option("-o", "--out", dir_okay=False, help="Where the results go (JSONL).")]
+    pack: Pack,
+    out: Annotated[Path, typer.Option("-o", "--out", dir_okay=False, help="Where the results go (JSONL).")],
+    help_by_model: HelpByModel = False,
 ) -> None:
     """Search for every question of a pack and write the hits, best first."""
     from app.evaluate import retrieval
+    from app.evaluate_helped import retrieval_with_help
 
     settings = Settings.load()
+    home = settings.home / "eval" / "retrieval"
     with terminal.bars("", 0) as bars:
-        measured = retrieval(pack, out, settings.home / "eval" / "retrieval", settings.ingest, bars.stage(""))
+        if help_by_model:
+            measured = asyncio.run(retrieval_with_help(pack, out, home, settings, bars.stage("")))
+        else:
+            measured = retrieval(pack, out, home, settings.ingest, bars.stage(""))
     for document in measured.left_out:
         terminal.say(f"{document.id} left out: {document.reason}")
     terminal.say(
         f"{measured.num_questions} questions about {len(measured.documents)} documents,"
         f" {measured.num_without_hits} without a hit; written to {out}."
     )
+    if measured.search_ms is not None:
+        terminal.say(f"A search took {measured.search_ms:.0f} ms (median).")
+    if measured.help_ms is not None:
+        terminal.say(f"The model said {measured.num_helped} of them again; {measured.help_ms:.0f} ms each (median).")
 
 
 def _reading_words(reading: Reading) -> str:

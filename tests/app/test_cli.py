@@ -374,8 +374,8 @@ def test_terminated_command_undoes_what_is_half_done(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe")
     # The embedder waits at the pipe for ever: by then the file has been copied and read.
     program = (
-        "import sys; from app import cli; import ingest.corpus as corpus;"
-        f"corpus.open_embedder = lambda *a, **k: open({str(pipe)!r}).read(); cli.main()"
+        "import sys; from app import cli; import ingest.embed_choice as choice;"
+        f"choice.open_embedder = lambda *a, **k: open({str(pipe)!r}).read(); cli.main()"
     )
     file = write(tmp_path, "library.md", LIBRARY)
     command = [sys.executable, "-c", program, "add", str(file)]

