@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from library import LIBRARY, FakePower, long_text, write
@@ -364,6 +365,16 @@ def test_help_names_every_command_and_version_is_told(run: Run) -> None:
     assert run("--version")[1].startswith("readonce ")
 
 
+def _writing_end(pipe: Path) -> IO[bytes] | None:
+    """None while nobody reads at the other end."""
+    import os
+
+    try:
+        return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
+    except OSError:
+        return None
+
+
 def test_terminated_command_undoes_what_is_half_done(tmp_path: Path) -> None:
     """SIGTERM in the middle of `add`: exit 143, nothing said, no copy of the file left, the base as it was."""
     import os
@@ -382,7 +393,10 @@ def test_terminated_command_undoes_what_is_half_done(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     guard = threading.Timer(60, process.kill)
     guard.start()
-    with open(pipe, "w"):  # opens once the other end is there
+    while (end := _writing_end(pipe)) is None:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    with end:
         assert len(list((tmp_path / "home" / "staging").iterdir())) == 1
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()
