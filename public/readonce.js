@@ -24,13 +24,12 @@
   }
 
   // What is picked to ask about is read ahead: the picker itself tells the server only with the next question.
+  const pickedName = () => document.getElementById('mode-picker-trigger-document')?.textContent?.trim() || null;
   let picked = null;
   function notePicked() {
-    const name = document.getElementById('mode-picker-trigger-document')?.textContent?.trim();
+    const name = pickedName();
     if (!name || name === picked) return;
-    const first = picked === null;
     picked = name;
-    if (first) return; // What stands there when the page opens was picked by nobody.
     fetch(`${root}/readonce/picked`, { method: 'POST', body: name }).catch(() => {});
   }
 
@@ -39,6 +38,7 @@
     look();
     let due = 0;
     new MutationObserver(() => {
+      picked ??= pickedName(); // What stands there when the page opens was picked by nobody.
       clearTimeout(due);
       due = setTimeout(notePicked, 300);
     }).observe(document.body, { childList: true, subtree: true, characterData: true });
