@@ -7,10 +7,8 @@ import os
 from pathlib import Path
 
 from engine.inside_events import turn_on_events
+from engine.knobs import CORE, state_of
 from engine.launch import die_with_parent
-
-STATE = "READONCE_PLUGIN_STATE"
-CORE = "READONCE_PLUGIN_CORE"
 
 _log = logging.getLogger("vllm.readonce")
 
@@ -30,8 +28,7 @@ def install() -> None:
 
 def prefixes_folder() -> Path:
     """Where the registry keeps its prefixes' ids; the engine core reads them there."""
-    state = os.environ.get(STATE) or "~/.local/share/readonce/plugin"
-    return Path(state).expanduser() / "prefixes"
+    return state_of(os.environ) / "prefixes"
 
 
 def _register_attention() -> None:

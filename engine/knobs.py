@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.base import EngineError
 
 PREFIX = "READONCE_PLUGIN_"
+STATE, CORE = PREFIX + "STATE", PREFIX + "CORE"
 GUARD = PREFIX + "GUARD"  # 1: nothing of the server answers without VLLM_API_KEY
 _DEFAULT_STATE = "~/.local/share/readonce/plugin"
 # Hardly felt between two tokens of a running answer; what a CPU reads in 60 ms is too little to be worth a step.
@@ -40,19 +41,24 @@ class Knobs:
         return self.step_ms if self.step_ms is not None else _STEP_MS.get(device, _STEP_MS_ELSEWHERE)
 
 
+def state_of(variables: Mapping[str, str]) -> Path:
+    """The state's folder; told here for the engine core too, which reads nothing else."""
+    return Path(variables.get(STATE) or _DEFAULT_STATE).expanduser()
+
+
 def read_knobs(variables: Mapping[str, str]) -> Knobs:
     """The knobs that `variables` (`os.environ`) set; an empty one counts as not set.
 
     Raises:
         EngineError: `bad_setting` for a value that can't be, `unknown_setting` for a name that nobody reads.
     """
-    knobs = Knobs(Path(_DEFAULT_STATE).expanduser())
+    knobs = Knobs(state_of(variables))
     for variable, value in sorted(variables.items()):
         if not variable.startswith(PREFIX) or not value:
             continue
         match variable.removeprefix(PREFIX):
             case "STATE":
-                knobs = replace(knobs, state=Path(value).expanduser())
+                pass  # `state_of`
             case "CORE":
                 knobs = replace(knobs, core=_switch(variable, value))
             case "EVENTS":

@@ -191,22 +191,30 @@ def environment(settings: EngineSettings, device: Device, inherited: Mapping[str
         "VLLM_API_KEY": token,  # not a flag: anybody on this machine can read those
         "READONCE_PLUGIN_STATE": os.path.abspath(settings.state_dir / "plugin"),
         "READONCE_PLUGIN_GUARD": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "HF_HUB_OFFLINE": "1",  # the weights lie in a folder: nothing is to be fetched
-        "NO_COLOR": "1",
-        "PYTHONUNBUFFERED": "1",
+        **quiet_environment(device),
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # a child then runs launch's first lines: it dies with its parent
     }
     if wants_cascade(settings, choose(settings.profile, device)):
         variables["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # the newer runner has none
-    if device == "cpu":
-        variables |= {"VLLM_CPU_OMP_THREADS_BIND": "auto", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}
     if settings.dev_mode:
         variables["VLLM_SERVER_DEV_MODE"] = "1"
     root = Path(__file__).resolve().parents[1]
     if root.name not in ("site-packages", "dist-packages"):  # run from its source: the child has to find it too
         variables["PYTHONPATH"] = ":".join([str(root), *filter(None, [inherited.get("PYTHONPATH")])])
+    return variables
+
+
+def quiet_environment(device: Device) -> dict[str, str]:
+    """What any vLLM that is started here gets: it tells nobody, fetches nothing, and uses all cores of a CPU."""
+    variables = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",  # the weights lie in a folder: nothing is to be fetched
+        "NO_COLOR": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if device == "cpu":
+        variables |= {"VLLM_CPU_OMP_THREADS_BIND": "auto", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}
     return variables
 
 

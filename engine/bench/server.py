@@ -22,7 +22,7 @@ from engine.failure import explain, stage, start_timeout
 from engine.probe import is_ready, probe
 from engine.process import choose_port
 from engine.progress import Report
-from engine.server import HOST, Device, RunningEngine, resolve_device
+from engine.server import HOST, Device, RunningEngine, quiet_environment, resolve_device
 
 _POLL_S = 0.2
 _STOP_TIMEOUT_S = 20.0
@@ -85,17 +85,7 @@ def environment(device: Device, inherited: Mapping[str, str]) -> dict[str, str]:
         for name, value in inherited.items()
         if name not in _NOT_INHERITED and not name.startswith("READONCE_")
     }
-    kept |= {
-        "VLLM_PLUGINS": "",  # an allow-list: none
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "HF_HUB_OFFLINE": "1",
-        "NO_COLOR": "1",
-        "PYTHONUNBUFFERED": "1",
-    }
-    if device == "cpu":
-        kept |= {"VLLM_CPU_OMP_THREADS_BIND": "auto", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}
-    return kept
+    return kept | quiet_environment(device) | {"VLLM_PLUGINS": ""}  # an allow-list: none
 
 
 @contextlib.contextmanager
