@@ -11,10 +11,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))  # the tiny tokenizer lies beside the engine's tests
 
-from library import FakePower
+from library import FakePower, Run
 from tiny import write_tiny_tokenizer
 
 from app.assistant import Assistant
+from app.cli import main
 from app.settings import Settings
 from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer
@@ -59,3 +60,20 @@ async def assistant(settings: Settings, power: FakePower) -> AsyncIterator[Assis
     made = Assistant(settings, Corpus.open(settings.home, settings.ingest), power)  # type: ignore[arg-type]
     yield made
     await made.close()
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs one command in this process; gives its exit code, stdout and stderr."""
+
+    def run(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["readonce", *args])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run

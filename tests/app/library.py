@@ -11,6 +11,9 @@ from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer
 from engine.view import CacheView
 
+Run = Callable[..., tuple[int, str, str]]
+"""Takes a command's arguments; gives exit code, stdout and stderr."""
+
 LIBRARY = """# The Marsh Lane Library
 
 ## Opening hours

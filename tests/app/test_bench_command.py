@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from library import Run
 from virtual import FakeSystem
 
 from app import bench_run
-from app.cli import main
 from app.settings import Settings
 from engine.base import EngineError
 from engine.bench.systems import PlainName
@@ -21,7 +21,6 @@ from engine.lease import EngineStatus
 from engine.server import RunningEngine
 from engine.tokenizer import Tokenizer
 
-Run = Callable[..., tuple[int, str, str]]
 REQUESTS_BEFORE_BURST = 2 + 3  # getting ready, then the quick scale's warm
 
 
@@ -68,18 +67,8 @@ def stage(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def run(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["readonce", "bench", *args])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
+def run(command: Run) -> Run:
+    return partial(command, "bench")
 
 
 def lines(out: str) -> list[dict[str, Any]]:

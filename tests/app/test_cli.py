@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from library import LIBRARY, FakePower, long_text, write
+from library import LIBRARY, FakePower, Run, long_text, write
 
 import engine
-from app.cli import main
 from app.power import EngineStatus
 from engine.base import EngineError, Features
 from engine.fake import FakeEngine
 from engine.view import CacheView, PrefixView
-
-Run = Callable[..., tuple[int, str, str]]
 
 ADDED = {
     "file", "status", "document_id", "pages", "sections", "passages", "tokens", "seconds", "warnings", "error"
@@ -32,21 +28,10 @@ CITATION = {"number", "doc_id", "title", "page", "label", "start", "end", "parag
 
 
 @pytest.fixture
-def run(power: FakePower, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs one command in this process, over the fake engine; gives its exit code, stdout and stderr."""
+def run(power: FakePower, command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Commands run over the fake engine."""
     monkeypatch.setattr("app.power.Power", lambda settings: power)
-
-    def run(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["readonce", *args])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
+    return command
 
 
 @pytest.fixture

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from app.cli import main
-
-Run = Callable[..., tuple[int, str, str]]
+from library import Run
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def run(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["readonce", "fit", *args])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return run
+def run(command: Run) -> Run:
+    return partial(command, "fit")
 
 
 def row(run: Run, *args: str) -> dict[str, Any]:
