@@ -10,6 +10,7 @@ the method of vLLM that it leans on (a version that lacks one of them is left al
     InputBatch.add_request              (older worker) copies an array, not a list    2.0 ms
     Request                             (unchanged) copies no list of the whole prompt, twice 0.2 ms
     UnitaryKVCacheCoordinator.find_...  is spared looking up what it has found before (`core_found`)
+    KVCacheManager.estimate_cached_...  looks at the last block only (`core_counts`)          0.4 ms (blocks of 32)
 
 Loaded in each of vLLM's processes by `inside`, unless READONCE_PLUGIN_CORE=0.
 """
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine import core_counts
 from engine.core_found import Hashes, Known, find_behind, forget_all_found, forget_found
 from engine.core_memo import Memo
 from engine.core_prompt import Prompt
@@ -61,6 +63,7 @@ def install(folder: Path) -> str:
     core.EngineCore.readonce_none_hash = _none_hash
     _skip_what_is_cached()
     _find_once()
+    core_counts.install()
     return ""
 
 

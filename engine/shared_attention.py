@@ -1,8 +1,9 @@
 """Decides how attention runs where questions share a document: its keys and values are read once for all of them.
 
 A FlashAttention backend for vLLM (registered as CUSTOM by `inside`, chosen with `--attention-backend CUSTOM`).
-`sharing` finds the groups of each step; two FlashAttention calls (the groups' prefixes, the rows' rest) and vLLM's
-merge do the rest. All shapes are fixed, so it goes into full CUDA graphs. Imported by vLLM only, on a GPU.
+`sharing` finds the groups of each step (a step with one row has none, `graph_rows`); two FlashAttention calls (the
+groups' prefixes, the rows' rest) and vLLM's merge do the rest. All shapes are fixed, so it goes into full CUDA graphs.
+Imported by vLLM only, on a GPU.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from vllm.v1.attention.backends.flash_attn import (
 )
 from vllm.v1.attention.ops.merge_attn_states import merge_attn_states
 
+from engine import graph_rows
 from engine.sharing import Groups, group
+
+graph_rows.install()
 
 
 class Plan:

@@ -3,15 +3,16 @@
 A step is one small request of its own. Between two steps anything else can run; within one vLLM goes on answering, but
 what arrives then waits for its end. So a step is as long as a question may wait, and no longer (`pace`).
 
-Where a step takes little more than the way to the engine and back, the next one waits behind it in the engine's queue
-already. vLLM begins it when the first one leaves room, and it finds then what that one has computed; a question that
-comes meanwhile goes before it.
+Where a step takes little more than the way to the engine and back, the next ones wait behind it in the engine's queue
+already. vLLM begins one when those before it leave room, and it finds then what they have computed; a question that
+comes meanwhile goes before them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -44,7 +45,7 @@ class Reading:
     """One prefix on its way into the cache. What was read stays there: another reading of it begins at that place.
 
     Args:
-        queues: The next step waits in the engine while one runs.
+        num_queued: So many further steps wait in the engine while one runs.
 
     Attributes:
         position: Tokens that are cached as far as this reading knows.
@@ -52,7 +53,7 @@ class Reading:
     """
 
     def __init__(
-        self, bridge: Bridge, pace: Pace, belief: Belief, registered: Registered, *, queues: bool = False
+        self, bridge: Bridge, pace: Pace, belief: Belief, registered: Registered, *, num_queued: int = 0
     ) -> None:
         self._bridge = bridge
         self._pace = pace
@@ -62,8 +63,8 @@ class Reading:
         self.position = self._low = belief.cached(registered)
         self._num_found = 0
         self._num_stalls = 0
-        self._queues = queues
-        self._queued: _Step | None = None
+        self._num_queued = num_queued
+        self._queued: deque[_Step] = deque()
         self._ended_s = 0.0
 
     @property
@@ -88,7 +89,7 @@ class Reading:
                 what `Bridge.read` raises.
         """
         clock = asyncio.get_running_loop().time
-        step, self._queued = self._queued, None
+        step = self._queued.popleft() if self._queued else None
         try:
             if step is None:
                 cached = self._belief.cached(self._registered)
@@ -96,8 +97,8 @@ class Reading:
                     self._fall(cached)
                     self.position = cached
                 step = self._begin(self.position, alone)
-            if self._queues and step.end < self.target:
-                self._queued = self._begin(step.end, alone)
+            while len(self._queued) < self._num_queued and (last := [step, *self._queued][-1]).end < self.target:
+                self._queued.append(self._begin(last.end, alone))
             found = await step.read
         except BaseException:
             if step is not None:
@@ -117,10 +118,11 @@ class Reading:
 
     async def abandon(self) -> None:
         """Takes back what waits in the engine; the reading is over, or begins its next step anew."""
-        step, self._queued = self._queued, None
-        if step is not None:
+        steps, self._queued = self._queued, deque()
+        for step in steps:
             step.read.cancel()
-            await asyncio.wait({step.read})
+        if steps:
+            await asyncio.wait({step.read for step in steps})
 
     def _begin(self, position: int, alone: bool) -> _Step:
         end = min(position + self._size(position, alone), self.target)

@@ -184,13 +184,14 @@ def test_a_pinned_prefix_in_use_is_hot_and_not_idle() -> None:
     assert (desk.door.snapshot().hot_tokens, desk.door.snapshot().idle_pinned_tokens) == (0, 1024)
 
 
-def queueing_desk() -> Desk:
-    return Desk(queues=True)
+@pytest.fixture(params=[1, 2])
+def queueing(request: pytest.FixtureRequest) -> Desk:
+    return Desk(num_queued=request.param)
 
 
-def test_a_queued_step_finds_what_the_one_before_it_computes() -> None:
+def test_a_queued_step_finds_what_the_one_before_it_computes(queueing: Desk) -> None:
     """The next step waits in the engine while one runs: each token is computed once all the same."""
-    desk, cold = queueing_desk(), document(1, 3205)
+    desk, cold = queueing, document(1, 3205)
 
     async def scene() -> None:
         assert await desk.door.warm(cold, "registered").wait() == "warm"
@@ -200,10 +201,10 @@ def test_a_queued_step_finds_what_the_one_before_it_computes() -> None:
     desk.check_all_is_quiet()
 
 
-def test_with_a_queued_step_no_step_of_the_engine_goes_by_without_reading() -> None:
+def test_with_a_queued_step_no_step_of_the_engine_goes_by_without_reading(queueing: Desk) -> None:
     """An answer runs beside the read: the engine never draws a token alone while we hear of a step and send the next.
     No step of it is longer than its own limit."""
-    desk, warm, cold = queueing_desk(), document(0, 320), document(1, 3200)
+    desk, warm, cold = queueing, document(0, 320), document(1, 3200)
 
     async def scene() -> None:
         await desk.ask(warm)
@@ -221,9 +222,9 @@ def test_with_a_queued_step_no_step_of_the_engine_goes_by_without_reading() -> N
     assert max(sum(step.num_tokens.values()) for step in desk.bridge.steps) <= SMALL_STEP_TOKENS
 
 
-def test_a_question_goes_before_a_queued_step() -> None:
+def test_a_question_goes_before_a_queued_step(queueing: Desk) -> None:
     """It waits for the step that runs; the queued one, of lower priority, stands behind it."""
-    desk, warm, cold = queueing_desk(), document(0, 320), document(1, 6400)
+    desk, warm, cold = queueing, document(0, 320), document(1, 6400)
 
     async def scene() -> None:
         await desk.ask(warm)
@@ -236,9 +237,9 @@ def test_a_question_goes_before_a_queued_step() -> None:
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3, 0.5, 0.77])
-def test_a_cancelled_read_takes_its_queued_step_back(after_s: float) -> None:
+def test_a_cancelled_read_takes_its_queued_step_back(queueing: Desk, after_s: float) -> None:
     """Whenever it comes: nothing of the read is left in the engine, and a later one computes only what is missing."""
-    desk, cold = queueing_desk(), document(1, 6400)
+    desk, cold = queueing, document(1, 6400)
 
     async def scene() -> None:
         warming = desk.door.warm(cold, "registered")
@@ -256,9 +257,9 @@ def test_a_cancelled_read_takes_its_queued_step_back(after_s: float) -> None:
     run(scene())
 
 
-def test_of_two_documents_the_second_is_not_kept_waiting_by_a_queued_step_of_the_first() -> None:
+def test_of_two_documents_the_second_is_not_kept_waiting_by_a_queued_step_of_the_first(queueing: Desk) -> None:
     """A question on another document takes the queued step back and is read next."""
-    desk, long, short = queueing_desk(), document(1, 6400), document(2, 320)
+    desk, long, short = queueing, document(1, 6400), document(2, 320)
 
     async def scene() -> None:
         warming = desk.door.warm(long, "registered")
