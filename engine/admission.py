@@ -84,7 +84,7 @@ class Admission:
         resident_tokens: What vLLM holds of a prefix; None where that is not known.
         pinned: The pinned prefixes now; their room is left to them, and they are touched before they are forgotten.
         stored_blocks: Blocks that vLLM stored since its start; None: not counted, nothing is touched.
-        num_queued: So many further steps of a read wait in the engine while one runs.
+        queues: The next step of a read waits in the engine while one runs.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Admission:
         pace: Pace,
         pinned: Callable[[], Iterable[Registered]] = tuple,
         stored_blocks: Callable[[], int] | None = None,
-        num_queued: int = 0,
+        queues: bool = False,
     ) -> None:
         self._room = Room(bridge)
         self._belief = Belief(
@@ -105,14 +105,7 @@ class Admission:
         self._keeper = KeepAlive(self._room, pinned, lambda: self._documents.hot_tokens, stored_blocks)
         self._line = Line(self._documents)
         self._reader = Reader(
-            bridge,
-            pace,
-            self._belief,
-            self._documents,
-            self._line,
-            self._keeper,
-            self._revive,
-            num_queued=num_queued,
+            bridge, pace, self._belief, self._documents, self._line, self._keeper, self._revive, queues=queues
         )
         self._numbers = itertools.count()
         self._num_joined = self._num_promoted = 0

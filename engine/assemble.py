@@ -24,7 +24,6 @@ from engine.view import Features
 # few milliseconds in which nothing is read.
 _MOST_ENGINE_STEPS = 8
 _SHORT_STEP_TOKENS = 1024
-_NUM_QUEUED = 2
 
 
 async def open_parts(engine_client: Any) -> Parts:
@@ -65,7 +64,9 @@ async def open_parts(engine_client: Any) -> Parts:
         ),
         pinned=lambda: pinned,
         stored_blocks=lambda: residency.stored_blocks,
-        num_queued=_NUM_QUEUED if _has_short_steps(bridge.device, config) else 0,
+        # Two queued steps can come into one of the engine's, which has to be short by itself; and a step of half a
+        # second does not mind the way.
+        queues=bridge.device == "cuda" and config.scheduler_config.max_num_batched_tokens <= _SHORT_STEP_TOKENS,
     )
     end_with_the_engine(engine_client, door.close)
     return Parts(
@@ -111,9 +112,3 @@ def _vocabulary_of(engine_client: Any) -> Callable[[], Vocabulary]:
         return Vocabulary(tokenizer)
 
     return vocabulary
-
-
-def _has_short_steps(device: str, config: Any) -> bool:
-    # Queued steps can come into one of the engine's, which has to be short by itself; and a step of half a second does
-    # not mind the way.
-    return device == "cuda" and config.scheduler_config.max_num_batched_tokens <= _SHORT_STEP_TOKENS

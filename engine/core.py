@@ -18,6 +18,7 @@ Loaded in each of vLLM's processes by `inside`, unless READONCE_PLUGIN_CORE=0.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ PREFIX_KEY = "readonce_prefix"
 NUM_KEY = "readonce_num_tokens"
 TAIL_KEY = "readonce_tail"
 
+_SWITCH_S = 0.0005
 _MOST_SALTS = 64  # of hashes kept, for one prefix
 
 
@@ -61,6 +63,8 @@ def install(folder: Path) -> str:
     core.get_request_block_hasher = _remembering(make_hasher, memo)
     core.EngineCore.readonce_forget = _forget
     core.EngineCore.readonce_none_hash = _none_hash
+    # An answer's way out is a thread of its own, which else waits until the core's next step has been laid out.
+    sys.setswitchinterval(_SWITCH_S)
     _skip_what_is_cached()
     _find_once()
     core_counts.install()

@@ -62,7 +62,7 @@ PROFILES: dict[str, Profile] = {
         Profile("24gb", "cuda", 23.6, 128, 32_768, 16_000, 2_048, 128, 60),
         Profile("48gb", "cuda", 44.4, 128, 65_536, 32_000, 4_096, 256, 60),
         Profile("80gb", "cuda", 79.2, 128, 131_072, 48_000, 8_192, 256, 60),
-        Profile("141gb", "cuda", 139.8, 64, 262_144, 64_000, 512, 256, 60, shared_attention=True),
+        Profile("141gb", "cuda", 139.8, 32, 262_144, 64_000, 512, 256, 45, shared_attention=True),
     )
 }
 # A card of a little less than its class (an L4 beside a 4090) still gets the settings of its class.

@@ -28,7 +28,7 @@ class Reader:
 
     Args:
         revive: Called with a pinned prefix that was lost: it has to be read again.
-        num_queued: See `Reading`.
+        queues: See `Reading`.
 
     Attributes:
         document: What is being read at this moment.
@@ -47,7 +47,7 @@ class Reader:
         keeper: KeepAlive,
         revive: Callable[[Registered], None],
         *,
-        num_queued: int = 0,
+        queues: bool = False,
     ) -> None:
         self._bridge = bridge
         self._pace = pace
@@ -56,7 +56,7 @@ class Reader:
         self._line = line
         self._keeper = keeper
         self._revive = revive
-        self._num_queued = num_queued
+        self._queues = queues
         self._abandoning: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._step_task: asyncio.Task[None] | None = None
@@ -139,9 +139,7 @@ class Reader:
     async def _step(self, document: Document) -> None:
         document.grant_room()
         if document.reading is None:
-            document.reading = Reading(
-                self._bridge, self._pace, self._belief, document.registered, num_queued=self._num_queued
-            )
+            document.reading = Reading(self._bridge, self._pace, self._belief, document.registered, queues=self._queues)
             self.num_reads += 1
         if document.warming:
             document.warming.state = "reading"
@@ -176,7 +174,7 @@ class Reader:
 
     def _is_another_due(self, document: Document) -> bool:
         """Whether another prefix's step comes next: this one's must not stand before it in the engine's queue."""
-        following = self._next(None) if self._num_queued else None
+        following = self._next(None) if self._queues else None
         return following is not None and following is not document
 
     def _abandon(self, reading: Reading) -> None:

@@ -3,9 +3,10 @@
 A step is one small request of its own. Between two steps anything else can run; within one vLLM goes on answering, but
 what arrives then waits for its end. So a step is as long as a question may wait, and no longer (`pace`).
 
-Where a step takes little more than the way to the engine and back, the next ones wait behind it in the engine's queue
-already. vLLM begins one when those before it leave room, and it finds then what they have computed; a question that
-comes meanwhile goes before them.
+Where a step takes little more than the way to the engine and back, the next one waits behind it in the engine's queue
+already. vLLM begins it when the first one leaves room, and it finds then what that one has computed; a question that
+comes meanwhile goes before it. A third one is sent just before the first one ends: vLLM decides what its next step is
+as soon as one ends, before we have heard of it. Any earlier, and two would come into one step of vLLM's.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from engine.prefixes import Registered
 
 PRIORITY = 10  # the lower, the earlier: below every question
 MAX_STALLS = 3
+# The way to the engine, several times over.
+EARLY_S = 0.01
 
 Cause = Literal["registered", "selected", "resumed", "restarted"]
 State = Literal["waiting", "reading", "warm", "cancelled", "failed"]
@@ -36,6 +39,7 @@ _numbers = itertools.count(1)
 class _Step:
     """A request that was sent: how far it reads, since when, and what it will have found cached."""
 
+    num_tokens: int
     end: int
     began_s: float
     read: asyncio.Task[int | None]
@@ -45,7 +49,7 @@ class Reading:
     """One prefix on its way into the cache. What was read stays there: another reading of it begins at that place.
 
     Args:
-        num_queued: So many further steps wait in the engine while one runs.
+        queues: The next step waits in the engine while one runs, and one more a moment before that ends.
 
     Attributes:
         position: Tokens that are cached as far as this reading knows.
@@ -53,7 +57,7 @@ class Reading:
     """
 
     def __init__(
-        self, bridge: Bridge, pace: Pace, belief: Belief, registered: Registered, *, num_queued: int = 0
+        self, bridge: Bridge, pace: Pace, belief: Belief, registered: Registered, *, queues: bool = False
     ) -> None:
         self._bridge = bridge
         self._pace = pace
@@ -63,7 +67,7 @@ class Reading:
         self.position = self._low = belief.cached(registered)
         self._num_found = 0
         self._num_stalls = 0
-        self._num_queued = num_queued
+        self._queues = queues
         self._queued: deque[_Step] = deque()
         self._ended_s = 0.0
 
@@ -97,8 +101,8 @@ class Reading:
                     self._fall(cached)
                     self.position = cached
                 step = self._begin(self.position, alone)
-            while len(self._queued) < self._num_queued and (last := [step, *self._queued][-1]).end < self.target:
-                self._queued.append(self._begin(last.end, alone))
+            if self._queues:
+                await self._queue_behind(step, alone)
             found = await step.read
         except BaseException:
             if step is not None:
@@ -124,12 +128,30 @@ class Reading:
         if steps:
             await asyncio.wait({step.read for step in steps})
 
+    async def _queue_behind(self, step: _Step, alone: bool) -> None:
+        """Sends the step after this one, and where this one lasts, the next but one before it ends."""
+        clock = asyncio.get_running_loop().time
+        if not self._queued:
+            self._queue(step, alone)
+        if len(self._queued) == 1 and self._queued[-1].end < self.target:
+            takes_s = self._pace.seconds(step.end - step.num_tokens, step.end)
+            await asyncio.wait({step.read}, timeout=max(step.began_s, self._ended_s) + takes_s - EARLY_S - clock())
+            if not step.read.done():
+                self._queue(self._queued[-1], alone)
+
+    def _queue(self, last: _Step, alone: bool) -> None:
+        if last.end < self.target:
+            self._queued.append(self._begin(last.end, alone))
+
     def _begin(self, position: int, alone: bool) -> _Step:
         end = min(position + self._size(position, alone), self.target)
         loop = asyncio.get_running_loop()
         name = f"read-{self._registered.id}-{next(_numbers)}"
         return _Step(
-            end, loop.time(), loop.create_task(self._bridge.read(self._registered, end, PRIORITY, name), name=name)
+            end - position,
+            end,
+            loop.time(),
+            loop.create_task(self._bridge.read(self._registered, end, PRIORITY, name), name=name),
         )
 
     def _size(self, position: int, alone: bool) -> int:

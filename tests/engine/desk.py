@@ -43,7 +43,7 @@ class Desk:
     """An engine with a pool of so many tokens and its door.
 
     Attributes:
-        num_queued: So many further steps of a read wait in the engine, whose own steps are small.
+        queues: The next step of a read waits in the engine, whose own steps are small.
         residency: `told`: the door is told what is cached; `late`: 20 ms after each step; `silent`: it is told nothing.
     """
 
@@ -51,13 +51,13 @@ class Desk:
     residency: str = "told"
     slope_s: float = 0.0
     pinned: Callable[[], Iterable[Registered]] = tuple
-    num_queued: int = 0
+    queues: bool = False
     bridge: SimulatedBridge = field(init=False)
     pace: Pace = field(init=False)
     door: Admission = field(init=False)
 
     def __post_init__(self) -> None:
-        at_once = SMALL_STEP_TOKENS if self.num_queued else 512
+        at_once = SMALL_STEP_TOKENS if self.queues else 512
         self.bridge = SimulatedBridge(self.num_tokens, at_once, slope_s=self.slope_s)
         self.pace = Pace(step_s=STEP_S, block_size=BLOCK, max_tokens=512)
         self.pace.observe(0, 512, 0.512)  # it knows its machine
@@ -70,7 +70,7 @@ class Desk:
             pace=self.pace,
             pinned=self.pinned,
             stored_blocks=self.bridge.stored_blocks,
-            num_queued=self.num_queued,
+            queues=self.queues,
         )
 
     def _resident_tokens(self, registered: Registered) -> int | None:

@@ -62,7 +62,7 @@ def test_the_largest_profile_reads_a_shared_document_once() -> None:
     compilation = json.loads(flags[flags.index("--compilation-config") + 1])
     assert compilation["cudagraph_mode"] == "FULL"
     assert max(compilation["cudagraph_capture_sizes"]) == int(flags[flags.index("--max-num-batched-tokens") + 1]) == 512
-    assert flags[flags.index("--block-size") + 1] == "64"
+    assert flags[flags.index("--block-size") + 1] == "32"
     assert "--attention-backend" not in line(profile="141gb", shared_attention=False)
     assert "CUSTOM" in line(profile="80gb", shared_attention=True)
     assert "CUSTOM" not in line("cpu", shared_attention=True)

@@ -11,6 +11,7 @@ from virtual_clock import run
 
 from engine.base import EngineError
 from engine.prefixes import Registered
+from engine.warm import EARLY_S
 
 
 class LosingBridge(SimulatedBridge):
@@ -184,14 +185,13 @@ def test_a_pinned_prefix_in_use_is_hot_and_not_idle() -> None:
     assert (desk.door.snapshot().hot_tokens, desk.door.snapshot().idle_pinned_tokens) == (0, 1024)
 
 
-@pytest.fixture(params=[1, 2])
-def queueing(request: pytest.FixtureRequest) -> Desk:
-    return Desk(num_queued=request.param)
+def queueing_desk() -> Desk:
+    return Desk(queues=True)
 
 
-def test_a_queued_step_finds_what_the_one_before_it_computes(queueing: Desk) -> None:
+def test_a_queued_step_finds_what_the_one_before_it_computes() -> None:
     """The next step waits in the engine while one runs: each token is computed once all the same."""
-    desk, cold = queueing, document(1, 3205)
+    desk, cold = queueing_desk(), document(1, 3205)
 
     async def scene() -> None:
         assert await desk.door.warm(cold, "registered").wait() == "warm"
@@ -201,10 +201,10 @@ def test_a_queued_step_finds_what_the_one_before_it_computes(queueing: Desk) -> 
     desk.check_all_is_quiet()
 
 
-def test_with_a_queued_step_no_step_of_the_engine_goes_by_without_reading(queueing: Desk) -> None:
+def test_with_a_queued_step_no_step_of_the_engine_goes_by_without_reading() -> None:
     """An answer runs beside the read: the engine never draws a token alone while we hear of a step and send the next.
     No step of it is longer than its own limit."""
-    desk, warm, cold = queueing, document(0, 320), document(1, 3200)
+    desk, warm, cold = queueing_desk(), document(0, 320), document(1, 3200)
 
     async def scene() -> None:
         await desk.ask(warm)
@@ -222,9 +222,26 @@ def test_with_a_queued_step_no_step_of_the_engine_goes_by_without_reading(queuei
     assert max(sum(step.num_tokens.values()) for step in desk.bridge.steps) <= SMALL_STEP_TOKENS
 
 
-def test_a_question_goes_before_a_queued_step(queueing: Desk) -> None:
+def test_only_just_before_a_step_ends_two_wait_behind_it() -> None:
+    """Two that wait all the time would come into one step of the engine, which is then twice as long."""
+    desk, cold = queueing_desk(), document(1, 6400)
+    seen: list[int] = []
+
+    async def scene() -> None:
+        warming = desk.door.warm(cold, "registered")
+        while not warming.has_ended:
+            await asyncio.sleep(EARLY_S / 2)
+            seen.append(desk.bridge.num_requests)
+        assert await warming.wait() == "warm"
+
+    run(scene())
+    assert max(seen) == 3
+    assert sum(number > 2 for number in seen) < len(seen) / 10
+
+
+def test_a_question_goes_before_a_queued_step() -> None:
     """It waits for the step that runs; the queued one, of lower priority, stands behind it."""
-    desk, warm, cold = queueing, document(0, 320), document(1, 6400)
+    desk, warm, cold = queueing_desk(), document(0, 320), document(1, 6400)
 
     async def scene() -> None:
         await desk.ask(warm)
@@ -237,9 +254,9 @@ def test_a_question_goes_before_a_queued_step(queueing: Desk) -> None:
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3, 0.5, 0.77])
-def test_a_cancelled_read_takes_its_queued_step_back(queueing: Desk, after_s: float) -> None:
+def test_a_cancelled_read_takes_its_queued_step_back(after_s: float) -> None:
     """Whenever it comes: nothing of the read is left in the engine, and a later one computes only what is missing."""
-    desk, cold = queueing, document(1, 6400)
+    desk, cold = queueing_desk(), document(1, 6400)
 
     async def scene() -> None:
         warming = desk.door.warm(cold, "registered")
@@ -257,9 +274,9 @@ def test_a_cancelled_read_takes_its_queued_step_back(queueing: Desk, after_s: fl
     run(scene())
 
 
-def test_of_two_documents_the_second_is_not_kept_waiting_by_a_queued_step_of_the_first(queueing: Desk) -> None:
+def test_of_two_documents_the_second_is_not_kept_waiting_by_a_queued_step_of_the_first() -> None:
     """A question on another document takes the queued step back and is read next."""
-    desk, long, short = queueing, document(1, 6400), document(2, 320)
+    desk, long, short = queueing_desk(), document(1, 6400), document(2, 320)
 
     async def scene() -> None:
         warming = desk.door.warm(long, "registered")
