@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from app.batch_bar import lasting
 from app.batch_plan import Group
 from app.batch_rates import Rates
 
@@ -134,7 +135,7 @@ def cost_words(cost: Cost) -> str:
     )
     if cost.seconds is None:
         return f"{saved}; how long that takes on this engine is known after the first batch on it."
-    return f"{saved}; about {_lasting(cost.seconds)} on this engine."
+    return f"{saved}; about {lasting(cost.seconds)} on this engine."
 
 
 def _many(number: int, noun: str) -> str:
@@ -145,9 +146,3 @@ def _short(tokens: int) -> str:
     if tokens < 10_000:
         return f"{tokens:,}"
     return f"{tokens / 1e3:.0f} k" if tokens < 1e6 else f"{tokens / 1e6:.1f} M"
-
-
-def _lasting(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"

@@ -56,10 +56,12 @@ class Stop:
 
     Attributes:
         problem: Why, once it was asked for.
+        is_heard: Whether the batch has come so far that it ends on being asked.
     """
 
     def __init__(self) -> None:
         self.problem: Problem | None = None
+        self.is_heard = False
         self.wake: Callable[[], None] = lambda: None
 
     def is_asked_for(self) -> bool:
@@ -114,7 +116,7 @@ class Runner:
         self._began_s: float | None = None
         self.answers: list[BatchAnswer] = []
         self._alone_tokens, self._alone_s = 0, 0.0
-        stop.wake = self._changed.set
+        stop.wake, stop.is_heard = self._changed.set, True
 
     @property
     def elapsed_s(self) -> float:
