@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from app.batch import BatchResult
     from app.batch_cost import Cost
     from app.batch_options import BatchOptions
+    from app.batch_progress import Progress
+    from app.batch_question import BatchAnswer
     from app.batch_run import Stop
     from app.batch_state import BatchLog
     from app.question_file import QuestionFile
@@ -91,7 +93,8 @@ def _batch(
 ) -> int:
     from app.batch import open_log
     from app.batch_state import log_path
-    from app.question_file import check_output, read_questions
+    from app.question_file import read_questions
+    from app.question_file_out import check_output
 
     file = read_questions(path, columns)
     for sentence in file.said:
@@ -131,13 +134,13 @@ async def _cost(file: QuestionFile, options: BatchOptions) -> Cost:
 
 async def _run(file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, as_json: bool) -> int:
     from app.batch_run import Stop
-    from app.question_file import write_answers
+    from app.question_file_out import write_answers
 
     stop = Stop()
     assistant = await asyncio.to_thread(opened)
     try:
         with _interruptible(stop):
-            result = await _answered(assistant, file, options, log, stop)
+            result = await _answered(assistant, file, out, options, log, stop)
         for sentence in await asyncio.to_thread(write_answers, file, result.answers, out):
             terminal.say(sentence)
         if result.stopped is None:
@@ -154,19 +157,29 @@ async def _run(file: QuestionFile, out: Path, options: BatchOptions, log: BatchL
 
 
 async def _answered(
-    assistant: Assistant, file: QuestionFile, options: BatchOptions, log: BatchLog, stop: Stop
+    assistant: Assistant, file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, stop: Stop
 ) -> BatchResult:
     from app.batch import run
     from app.batch_bar import batch_bar
+    from app.question_file_out import LiveAnswers
 
-    with terminal.steps() as steps, batch_bar() as bar:
+    with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, out) as live:
+        for logged in log.logged.values():
+            if logged.answer.error is None:
+                live.add(logged.answer)
+
+        def told(answer: BatchAnswer | None, progress: Progress) -> None:
+            if answer is not None:
+                live.add(answer)
+            bar.told(answer, progress)
+
         return await run(
             assistant,
             file.questions,
             options,
             log=log,
             stop=stop,
-            told=bar.told,
+            told=told,
             planned=bar.planned,
             report=steps,
         )

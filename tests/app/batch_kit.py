@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from library import FakePower, write
@@ -11,7 +12,7 @@ from app.batch_question import BatchQuestion
 from app.settings import Settings
 from engine.base import Prefix, Prompt
 from engine.blocks import Run
-from engine.fake import FakeEngine
+from engine.fake import Delays, FakeEngine
 from engine.tokenizer import Tokenizer
 from engine.view import CacheView, PrefixView
 from ingest.corpus import Corpus
@@ -61,10 +62,12 @@ def says(prompt: Prompt) -> str:
     return "Seven geese."
 
 
-def engine_of(tokenizer: Tokenizer, num_documents: int, room_tokens: int = 0) -> FakeEngine:
+def engine_of(
+    tokenizer: Tokenizer, num_documents: int, answers: Callable[[Prompt], str] = says, delays: Delays | None = None
+) -> FakeEngine:
     """One whose pool holds so many of the documents."""
-    blocks = (num_documents * DOCUMENT_TOKENS + room_tokens) // BLOCK + 1
-    return FakeEngine(tokenizer, says, max_model_len=6_000, num_blocks=blocks, block_size=BLOCK)
+    blocks = num_documents * DOCUMENT_TOKENS // BLOCK + 1
+    return FakeEngine(tokenizer, answers, max_model_len=6_000, num_blocks=blocks, block_size=BLOCK, delays=delays)
 
 
 def assistant_of(settings: Settings, engine: FakeEngine, tokenizer: Tokenizer) -> Assistant:
@@ -81,9 +84,7 @@ def add_documents(assistant: Assistant, folder: Path, count: int) -> None:
 def questions_of(num_documents: int, each: int) -> list[BatchQuestion]:
     """Questions by document, in turn, as a file has them that nobody has sorted."""
     return [
-        BatchQuestion(
-            row, f"q{row}", f"How many steps has it, asked for time {row}?", f"wall-{row % num_documents:02}.md"
-        )
+        BatchQuestion(row, f"q{row}", f"How many steps has it, number {row}?", f"wall-{row % num_documents:02}.md")
         for row in range(num_documents * each)
     ]
 
