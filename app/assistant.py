@@ -149,7 +149,7 @@ class Assistant:
         yield read.reading
         text, ids, finish = "", list[int](), None
         try:
-            async with aclosing(_stream(reader.engine, prompt, self._sampling())) as stream:
+            async with aclosing(streamed(reader.engine, prompt, self._sampling())) as stream:
                 async for piece in stream:
                     if isinstance(piece, Finish):
                         finish = piece
@@ -166,7 +166,7 @@ class Assistant:
         assert finish is not None  # the protocol: Finish comes last, exactly once
         if session is not None:
             self.ahead.bind_soon(session, read.prefix)
-        yield await asyncio.to_thread(_answer, question, text, read, finish)
+        yield await asyncio.to_thread(checked_answer, question, text, read, finish)
 
     async def warm(
         self, doc_id: str, question: str | None = None, kb: str = DEFAULT_KB, report: Report | None = None
@@ -192,6 +192,44 @@ class Assistant:
         await reader.engine.warm(prefix)  # its first long step
         await reader.engine.warm(prefix)  # its first short one, as after a cached prefix
         await reader.engine.free_prefix(prefix)
+
+    async def plan(
+        self,
+        question: str,
+        *,
+        kb: str = DEFAULT_KB,
+        doc_id: str | None = None,
+        conversation: Conversation | None = None,
+        report: Report | None = None,
+    ) -> Plan:
+        """What `ask` would read for the question.
+
+        Raises:
+            Problem, EngineError, IngestError: One sentence each.
+        """
+        start = partial(self._ready, report)
+        return await self._finder.plan(checked(question), start, kb=kb, doc_id=doc_id, conversation=conversation)
+
+    async def reader(self, report: Report | None = None) -> Reader:
+        """What lays out prompts for the engine in use, which is found or started first.
+
+        Raises:
+            EngineError: As `start`.
+        """
+        return await self._ready(report)
+
+    async def reconnect(self, lost: Reader, report: Report | None = None) -> Reader:
+        """As `reader`, once `lost`'s engine no longer answers; an engine that was started here is started again.
+
+        Raises:
+            EngineError: As `start`.
+        """
+        async with self._starting:
+            if self._reader is lost:
+                self._reader = None
+                await asyncio.to_thread(lost.close)
+                await self.power.release(linger=True)
+        return await self._ready(report)
 
     @property
     def features_off(self) -> str:
@@ -237,13 +275,13 @@ def _laid_out(
     return read, *reader.ask(read, question, conversation)
 
 
-def _stream(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
+def streamed(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
     """Every engine's stream can be closed before its end, though the protocol promises no more than iteration."""
     return cast("AsyncGenerator[Delta | Finish, None]", engine.generate(prompt, sampling))
 
 
-def _answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
-    """The checked answer: an abstention in our words, or the model's words with the citations that hold."""
+def checked_answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
+    """The checked answer. Blocking: an abstention in our words, or the model's words with the citations that hold."""
     from engine.refusal import is_refusal
 
     language = language_of(question)

@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from app import commands_batch as many
 from app import commands_bench as benchmark
 from app import commands_documents as documents
 from app import commands_engine as engine
@@ -41,6 +42,7 @@ for command in (
 ):
     app.command(rich_help_panel="Documents")(command)
 app.command(rich_help_panel="Questions")(questions.ask)
+app.command(rich_help_panel="Questions")(many.batch)
 app.command(rich_help_panel="Questions")(questions.demo)
 app.add_typer(questions.evaluate, name="eval", rich_help_panel="Questions")
 app.command(rich_help_panel="Engine")(engine.serve)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def bench(
     scenarios: Annotated[
-        list[str] | None, typer.Argument(metavar="[SCENARIO]...", help="warm, burst, gap, trace, batch; default: all.")
+        list[str] | None,
+        typer.Argument(metavar="[SCENARIO]...", help="warm, burst, gap, trace, batch, file; all."),
     ] = None,
     baseline: Annotated[
         str | None,

@@ -103,6 +103,13 @@ class Reader:
         layout = Layout(tokenizer)
         return cls(settings, corpus, engine, layout, SectionTokens(settings.home / TOKENS_NAME, layout))
 
+    def instructed(self, instructions: str) -> Reader:
+        """A reader with other instructions before what is read; sections' ids don't depend on them. Don't close it."""
+        from engine.prompt import Layout
+
+        layout = Layout(self.layout.tokenizer, instructions)
+        return Reader(self.settings, self.corpus, self.engine, layout, self._kept)
+
     def close(self) -> None:
         self._kept.close()
 

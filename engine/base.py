@@ -96,6 +96,7 @@ class Sampling:
     Attributes:
         priority: Who is read first where the engine is busy; the lower, the earlier.
         min_tokens, ignore_eos: For measurements: answers of a known length.
+        schema: A JSON schema as text; the answer is JSON that holds to it, as far as `max_tokens` reach. Empty: words.
     """
 
     max_tokens: int = 512
@@ -105,6 +106,7 @@ class Sampling:
     priority: int = 0
     min_tokens: int = 0
     ignore_eos: bool = False
+    schema: str = ""
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ class VllmBridge:
                 ignore_eos=sampling.ignore_eos,
                 temperature=sampling.temperature,
                 repetition_penalty=sampling.repetition_penalty,
+                structured_outputs=_held_to(sampling.schema),
                 detokenize=False,
                 output_kind=RequestOutputKind.DELTA,
             )
@@ -177,6 +178,15 @@ class VllmBridge:
         # The front end only counts them, for its metrics and its answers.
         request.prompt_token_ids = range(num_tokens + len(tail_ids))
         return request
+
+
+def _held_to(schema: str) -> Any:
+    """vLLM's way to say that an answer holds to a JSON schema; None where there is none."""
+    if not schema:
+        return None
+    from vllm.sampling_params import StructuredOutputsParams
+
+    return StructuredOutputsParams(json=schema)
 
 
 def _send_tails_only(engine_client: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.account import Account
-from engine.base import Delta, Features, FinishReason, Handle, Prefix, Prompt, Sampling
+from engine.base import Delta, EngineError, Features, FinishReason, Handle, Prefix, Prompt, Sampling
 from engine.errors import translated
 from engine.features import features_of
 from engine.server import RunningEngine
@@ -121,6 +121,13 @@ class CompletionsPath:
                 fields["min_tokens"] = sampling.min_tokens
             if sampling.ignore_eos:
                 fields["ignore_eos"] = True
+            if sampling.schema:
+                fields["structured_outputs"] = {"json": sampling.schema}
+        elif sampling.schema:
+            raise EngineError(
+                "schema_refused",
+                f"The server at {self._running.url} can't hold an answer to a JSON schema; use vLLM, or leave it out.",
+            )
         return await self._openai.completions.create(
             model=self._running.model,
             prompt="",

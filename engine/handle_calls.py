@@ -107,6 +107,8 @@ class HandleCalls:
             "priority": sampling.priority,
             "text": text,
         }
+        if sampling.schema:  # an older server does not know the field
+            body["schema"] = sampling.schema
         async with self._asked("POST", f"/v1/prefixes/{prefix.id}/generate", body, headers) as answer:
             try:
                 yield _events(answer, self._url)

@@ -28,6 +28,7 @@ STATUS: Mapping[str, int] = {
     "prompt_too_long": 413,
     "too_large": 413,
 }
+MOST_SCHEMA_CHARS = 65_536
 MOST_BYTES = 32 * 2**20  # more than two million ids as JSON
 _OTHERWISE = 503  # the engine, its disk or its room: another time it may work
 
@@ -92,6 +93,7 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
     stop: Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=512)]], msgspec.Meta(max_length=16)] = []
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] = 0
     text: bool = False
+    schema: Annotated[str, msgspec.Meta(max_length=MOST_SCHEMA_CHARS)] = ""
 
     def sampling(self) -> Sampling:
         """Raises EngineError: `bad_request`."""
@@ -108,6 +110,7 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
             priority=self.priority,
             min_tokens=self.min_tokens,
             ignore_eos=self.ignore_eos,
+            schema=self.schema,
         )
 
 

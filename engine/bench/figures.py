@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.bench.results import Batch, Burst, Gap, Replay, Result, Trace, Warm
+from engine.bench.results import Batch, Burst, File, Gap, Replay, Result, Trace, Warm
 
 Better = Literal["lower", "higher", "neither"]
 
@@ -79,6 +79,15 @@ FIGURES: dict[type[Result], tuple[Figure, ...]] = {
         Figure("pool_used", "memory, share in use"),
         Figure("success_rate", "answered whole, share", "higher"),
         _REUSED,
+    ),
+    File: (
+        Figure("questions_per_s", "questions/s", "higher"),
+        Figure("tokens_per_s", "tokens/s, all answers", "higher"),
+        _REUSED,
+        Figure("mean_prompt_tokens", "mean length, tokens"),
+        Figure("pool_used", "memory, share in use"),
+        Figure("success_rate", "answered whole, share", "higher"),
+        _CLIENT,
     ),
 }
 

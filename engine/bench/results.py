@@ -177,7 +177,40 @@ class Batch:
         return f"{self.questions} at once"
 
 
-Result = Warm | Burst | Gap | Trace | Replay | Batch
+@dataclass(frozen=True)
+class File:
+    """A file of questions, nothing read before: in a planned order, or as it stands.
+
+    Attributes:
+        order: `planned`: document by document, the next one read while the last answers run; `file`: in turn.
+        hit_rate: Cached tokens of all prompt tokens, those that only read a document among them.
+        pool_used: The largest share of the cache that running requests held, 0 to 1.
+        success_rate: Questions that got their whole answer, of all.
+    """
+
+    scenario: ClassVar[str] = "file"
+    order: Literal["planned", "file"]
+    documents: int
+    document_tokens: int
+    at_once: int
+    questions: int
+    output_tokens: int
+    questions_per_s: float
+    tokens_per_s: float
+    mean_prompt_tokens: float
+    hit_rate: float | None
+    pool_used: float | None
+    success_rate: float
+    wall_s: float
+    client_cpu_share: float
+
+    @property
+    def case(self) -> str:
+        documents = f"{self.documents} document{'s' * (self.documents != 1)}"
+        return f"{self.questions} questions, {documents} of {self.document_tokens:,} tokens"
+
+
+Result = Warm | Burst | Gap | Trace | Replay | Batch | File
 
 
 class Stopwatch:

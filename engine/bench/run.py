@@ -21,6 +21,7 @@ from typing import Any, get_args
 from engine.base import EngineError
 from engine.bench.base import System
 from engine.bench.documents import Writer
+from engine.bench.file import file
 from engine.bench.gap import gap
 from engine.bench.machine import About, about
 from engine.bench.replay import Request, load, replay
@@ -33,7 +34,14 @@ from engine.server import RunningEngine
 from engine.tokenizer import Tokenizer
 
 Scenario = Callable[[System, Writer, Scale], AsyncIterator[Result]]
-SCENARIOS: dict[str, Scenario] = {"warm": warm, "burst": burst, "gap": gap, "trace": trace, "batch": batch}
+SCENARIOS: dict[str, Scenario] = {
+    "warm": warm,
+    "burst": burst,
+    "gap": gap,
+    "trace": trace,
+    "batch": batch,
+    "file": file,
+}
 OURS = "readonce"
 PLAIN: tuple[PlainName, ...] = get_args(PlainName)
 

@@ -107,10 +107,10 @@ async def batch(system: System, writer: Writer, scale: Scale) -> AsyncIterator[B
     for num_questions in scale.batch_sizes:
         document = await _read(system, writer, scale.batch_tokens)
         questions = [writer.ids(QUESTION_TOKENS) for _ in range(num_questions)]
-        watching = asyncio.create_task(_most_of_pool(system))
+        watching = asyncio.create_task(most_of_pool(system))
         watch = Stopwatch()
         answers = await asyncio.gather(
-            *(_try(system, document, question, scale.batch_output_tokens) for question in questions)
+            *(attempt(system, document, question, scale.batch_output_tokens) for question in questions)
         )
         wall_s, client_cpu_share = watch.stop()
         watching.cancel()
@@ -152,14 +152,14 @@ async def _so_many_at_a_time(
     return timings
 
 
-async def _try(system: System, document: Document, question: tuple[int, ...], num_output: int) -> Timing | None:
+async def attempt(system: System, document: Document, question: tuple[int, ...], num_output: int) -> Timing | None:
     try:
         return await system.ask(document, question, num_output)
     except EngineError:
         return None
 
 
-async def _most_of_pool(system: System) -> float | None:
+async def most_of_pool(system: System) -> float | None:
     """The largest share that was seen until cancelled."""
     most: float | None = None
     with contextlib.suppress(asyncio.CancelledError):

@@ -16,6 +16,21 @@ _ROOM_TOKENS = 128
 
 
 @dataclass(frozen=True)
+class FileShape:
+    """A file of questions: so many about so many documents, in turn.
+
+    Attributes:
+        document_tokens: Of each.
+        output_tokens: Of each answer.
+    """
+
+    documents: int
+    document_tokens: int
+    questions: int
+    output_tokens: int
+
+
+@dataclass(frozen=True)
 class Scale:
     """Sizes; tokens are of documents where nothing else is said.
 
@@ -26,6 +41,7 @@ class Scale:
         gap_output_tokens: Of each of them; a new one begins where one ends too early.
         trace_documents: Asked about in Zipf's proportions, `trace_at_once` at a time.
         batch_sizes: Questions of one batch, all at once on one document.
+        files: Of questions; `file_at_once` answers at a time where the order is planned, else `file_plain_at_once`.
         replay_block_tokens: Tokens of one of a trace's blocks; fewer than in the trace make everything smaller.
         replay_speed: How much faster than recorded requests come.
     """
@@ -47,6 +63,9 @@ class Scale:
     batch_tokens: int
     batch_sizes: tuple[int, ...]
     batch_output_tokens: int
+    files: tuple[FileShape, ...]
+    file_at_once: int
+    file_plain_at_once: int
     replay_requests: int
     replay_block_tokens: int
     replay_speed: float
@@ -66,6 +85,7 @@ class Scale:
             self.gap_tokens + self.gap_output_tokens,
             self.trace_tokens + self.trace_output_tokens,
             self.batch_tokens + self.batch_output_tokens,
+            *(shape.document_tokens + shape.output_tokens for shape in self.files),
         )
         if needed > max_model_len:
             raise EngineError(
@@ -99,6 +119,9 @@ SCALES: dict[ScaleName, Scale] = {
         batch_tokens=8_000,
         batch_sizes=(1, 8, 32, 128),
         batch_output_tokens=128,
+        files=(FileShape(8, 30_000, 256, 64), FileShape(1, 32_000, 512, 128)),
+        file_at_once=128,
+        file_plain_at_once=32,
         replay_requests=200,
         replay_block_tokens=512,
         replay_speed=1.0,
@@ -121,6 +144,9 @@ SCALES: dict[ScaleName, Scale] = {
         batch_tokens=1_000,
         batch_sizes=(1, 4, 8),
         batch_output_tokens=32,
+        files=(FileShape(4, 1_000, 24, 16), FileShape(1, 2_000, 16, 32)),
+        file_at_once=4,
+        file_plain_at_once=4,
         replay_requests=24,
         replay_block_tokens=128,  # a plain server's block on a CPU: what is smaller it never finds again
         replay_speed=0.05,
@@ -143,6 +169,9 @@ SCALES: dict[ScaleName, Scale] = {
         batch_tokens=300,
         batch_sizes=(1, 2),
         batch_output_tokens=4,
+        files=(FileShape(2, 300, 6, 4), FileShape(1, 300, 4, 4)),
+        file_at_once=2,
+        file_plain_at_once=2,
         replay_requests=6,
         replay_block_tokens=128,
         replay_speed=1.0,

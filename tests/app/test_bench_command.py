@@ -161,7 +161,7 @@ def test_what_was_measured_is_shown_though_the_plain_server_does_not_start(stage
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["luke"], "There is no scenario 'luke'; choose from warm, burst, gap, trace, batch."),
+        (["luke"], "There is no scenario 'luke'; choose from warm, burst, gap, trace, batch, file."),
         (["warm", "--systems", "chat,phone"], "There is no system 'phone'; --systems takes chat, ids, tokens."),
     ],
 )

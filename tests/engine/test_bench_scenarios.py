@@ -17,11 +17,12 @@ from virtual import FakeSystem, run
 from engine.base import EngineError
 from engine.bench.base import Document, System, Timing
 from engine.bench.documents import Writer, zipf_draws
+from engine.bench.file import file
 from engine.bench.gap import gap
-from engine.bench.results import Batch, Burst, Gap, Trace, Warm, hit_rate, percentile, tokens_per_event
+from engine.bench.results import Batch, Burst, File, Gap, Trace, Warm, hit_rate, percentile, tokens_per_event
 from engine.bench.run import Failure, Job, measure
 from engine.bench.scenarios import batch, burst, ready, trace, warm
-from engine.bench.sizes import SCALES, Scale, ScaleName
+from engine.bench.sizes import SCALES, FileShape, Scale, ScaleName
 from engine.tokenizer import Tokenizer
 
 T = TypeVar("T")
@@ -44,6 +45,9 @@ SMALL = Scale(
     batch_tokens=160,
     batch_sizes=(1, 3),
     batch_output_tokens=10,
+    files=(FileShape(2, 160, 6, 10),),
+    file_at_once=3,
+    file_plain_at_once=2,
     replay_requests=10,
     replay_block_tokens=16,
     replay_speed=1.0,
@@ -184,6 +188,48 @@ def test_batch_counts_what_failed_and_the_pool_that_was_in_use(writer: Writer) -
     )
     assert (three.questions, three.success_rate, three.tokens_per_s) == (3, 0.6667, round(20 / 0.105, 1))
     assert three.pool_used == 0.2
+
+
+def test_file_is_asked_document_by_document_where_its_order_is_planned(writer: Writer) -> None:
+    """Each document is read, then its questions follow; the second one is read while the first one's answers run."""
+    system = FakeSystem(name="readonce", stalls=False)
+    (result,) = results(file, system, writer)
+    first, second = sorted({number for number, _, _ in system.asked})
+    # The second is read beside three questions; the other three follow as soon as there is room.
+    assert [(number, output) for number, _, output in system.asked] == [
+        (first, 1),
+        *[(first, 10)] * 3,
+        (second, 1),
+        *[(second, 10)] * 3,
+    ]
+    prompts = 6 * (160 + QUESTION) + 2 * (160 + 1)
+    assert result == File(
+        order="planned",
+        documents=2,
+        document_tokens=160,
+        at_once=3,
+        questions=6,
+        output_tokens=10,
+        questions_per_s=round(6 / 0.455, 2),  # 2 x 175 ms of reading, then 105 ms for the last three
+        tokens_per_s=round(60 / 0.455, 1),
+        mean_prompt_tokens=160 + QUESTION,
+        hit_rate=round(6 * 160 / prompts, 4),
+        pool_used=0.4,
+        success_rate=1.0,
+        wall_s=0.455,
+        client_cpu_share=0.0,
+    )
+
+
+def test_file_is_asked_as_it_stands_where_nothing_plans(writer: Writer) -> None:
+    """In turn, so many at a time; a failed answer is counted."""
+    system = FakeSystem(fails=frozenset({3}))
+    (result,) = results(file, system, writer)
+    first, second = sorted({number for number, _, _ in system.asked})
+    assert [number for number, _, _ in system.asked] == [first, second] * 3
+    assert isinstance(result, File)
+    assert (result.order, result.at_once, result.success_rate) == ("file", 2, 0.8333)
+    assert max(Counter(system.began_at_s).values()) == 2
 
 
 def test_no_document_is_measured_twice(writer: Writer) -> None:

@@ -44,8 +44,10 @@ class Client:
 
     def __init__(self, *reasons: str | None) -> None:
         self._reasons = reasons
+        self.asked: list[tuple[Any, ...]] = []
 
     async def generate(self, *arguments: Any, **named: Any) -> AsyncIterator[Any]:
+        self.asked.append(arguments)
         for reason in self._reasons:
             given = SimpleNamespace(token_ids=[5], finish_reason=reason)
             yield SimpleNamespace(outputs=[given], num_cached_tokens=32, finished=reason is not None, metrics=None)
@@ -57,7 +59,10 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     parts: dict[str, dict[str, Any]] = {
         "vllm": {"SamplingParams": Parameters},
         "vllm.exceptions": {"VLLMClientError": ClientError},
-        "vllm.sampling_params": {"RequestOutputKind": SimpleNamespace(DELTA=1)},
+        "vllm.sampling_params": {
+            "RequestOutputKind": SimpleNamespace(DELTA=1),
+            "StructuredOutputsParams": SimpleNamespace,
+        },
         "vllm.inputs": {},
         "vllm.inputs.engine": {"tokens_input": lambda ids, **salt: ids},
         "vllm.v1": {},
@@ -102,3 +107,13 @@ async def test_a_read_that_did_not_happen_is_not_taken_for_one(reasons: tuple[st
         await VllmBridge(Client(*reasons)).read(PREFIX, 32, 10, "r")
     assert caught.value.code == "engine_failed"
     assert await VllmBridge(Client("length")).read(PREFIX, 32, 10, "r") == 32
+
+
+async def test_a_schema_becomes_vllms_structured_output() -> None:
+    """As the text that came; without one, nothing is guided."""
+    client = Client("stop")
+    for schema in ('{"type": "integer"}', ""):
+        async for _ in VllmBridge(client).generate(PREFIX, [1], Sampling(schema=schema), "r"):
+            pass
+    held, free = [arguments[1].structured_outputs for arguments in client.asked]
+    assert (held, free) == (SimpleNamespace(json='{"type": "integer"}'), None)

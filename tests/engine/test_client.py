@@ -246,3 +246,20 @@ async def test_two_hundred_streams_at_once(double: Double) -> None:
     answers = await asyncio.gather(*(read(client) for _ in range(200)))
     assert {text for text, _ in answers} == {"ab"}
     await client.close()
+
+
+async def test_schema_travels_as_vllms_structured_output(double: Double) -> None:
+    """As text: vLLM reads it, and it is not sent where none is asked for."""
+    double.chunks = [words("3", [5], "stop"), usage(66, 1, 0)]
+    await read(client_of(double), sampling=Sampling(schema='{"type": "integer"}'))
+    await read(client_of(double))
+    assert [body.get("structured_outputs") for body in double.bodies] == [{"json": '{"type": "integer"}'}, None]
+
+
+async def test_server_that_cannot_hold_to_a_schema_is_not_asked_without_it(double: Double) -> None:
+    """An answer in any other form would be taken for one that was held to it."""
+    double.refuse = lambda body: (400, "Unrecognized field: return_token_ids") if "return_token_ids" in body else None
+    double.chunks = [words("three", None, "stop"), usage(66, 1, 0)]
+    with pytest.raises(EngineError) as caught:
+        await read(client_of(double), sampling=Sampling(schema='{"type": "integer"}'))
+    assert (caught.value.code, len(double.bodies)) == ("schema_refused", 1)

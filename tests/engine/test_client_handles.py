@@ -351,3 +351,12 @@ async def test_five_hundred_streams_at_once(double: Double) -> None:
     answers = await asyncio.gather(*(read(client) for _ in range(500)))
     assert {text for text, _ in answers} == {"ab"}
     await client.close()
+
+
+async def test_schema_travels_as_text_and_only_where_one_is_asked_for(double: Double) -> None:
+    """An older server does not know the field: it is not told of it without need."""
+    double.route = Registry(PREFIX.id)
+    double.chunks = [ids(5, text="3"), end()]
+    await read(client_of(double), sampling=Sampling(schema='{"type": "integer"}'))
+    await read(client_of(double))
+    assert [body.get("schema") for body in double.bodies] == ['{"type": "integer"}', None]

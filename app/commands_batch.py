@@ -1,0 +1,289 @@
+"""Decides how `readonce batch` speaks: a file of questions in, the same file with answers out. It only translates."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app import terminal
+from app.commands_documents import Json, Kb, opened
+from app.commands_questions import lingering
+from app.problem import Problem, tell
+
+if TYPE_CHECKING:
+    from app.assistant import Assistant
+    from app.batch import BatchResult
+    from app.batch_cost import Cost
+    from app.batch_options import BatchOptions
+    from app.batch_progress import Progress
+    from app.batch_question import BatchAnswer
+    from app.batch_run import Stop
+    from app.batch_state import BatchLog
+    from app.question_file import QuestionFile
+
+INTERRUPTED = 130
+_COLUMN = "Name of the column, or its number from 1; guessed where it is not given."
+
+
+def batch(
+    questions: Annotated[Path, typer.Argument(metavar="FILE", help="jsonl, csv, tsv, xlsx, txt, or OpenAI's batch.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Where the answers go; default: FILE-answers beside the file.")
+    ] = None,
+    kb: Kb = "default",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it will cost, and ask nothing.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a batch that was stopped.")] = False,
+    question_column: Annotated[list[str] | None, typer.Option(help=f"{_COLUMN} May be given several times.")] = None,
+    document_column: Annotated[str | None, typer.Option(help=_COLUMN)] = None,
+    kb_column: Annotated[str | None, typer.Option(help=_COLUMN)] = None,
+    id_column: Annotated[str | None, typer.Option(help=_COLUMN)] = None,
+    follow_up_column: Annotated[str | None, typer.Option(help=f"Ids of the questions before. {_COLUMN}")] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", exists=True, dir_okay=False, help="A JSON schema that answers hold to.")
+    ] = None,
+    system: Annotated[
+        Path | None,
+        typer.Option(
+            "--system", exists=True, dir_okay=False, help="Your instructions to the model, in place of readonce's."
+        ),
+    ] = None,
+    at_once: Annotated[int | None, typer.Option(min=1, help="Answers at once; default: as the engine's size.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds that one answer may take.")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="How often it is tried again where the engine failed.")] = 5,
+    max_failures: Annotated[int | None, typer.Option(min=0, help="Stop where more rows failed than this.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a file of questions, reading each document once; a row that fails says why beside the others."""
+    from app.batch_options import BatchOptions, read_instructions, read_schema
+    from app.question_file_columns import Columns
+
+    try:
+        options = BatchOptions(
+            kb=kb,
+            at_once=at_once,
+            instructions="" if system is None else read_instructions(system),
+            schema="" if schema is None else read_schema(schema),
+            timeout_s=timeout,
+            retries=retries,
+            max_failures=max_failures,
+        )
+        columns = Columns(tuple(question_column or ()), document_column, kb_column, id_column, follow_up_column)
+        code = _batch(questions, out or _beside(questions), columns, options, dry_run, resume, as_json)
+    except Exception as error:
+        problem = tell(error)
+        if problem is None:
+            raise
+        terminal.fail(problem, as_json)
+    raise typer.Exit(code)
+
+
+def _beside(questions: Path) -> Path:
+    return questions.with_name(f"{questions.stem}-answers{questions.suffix}")
+
+
+def _batch(
+    path: Path, out: Path, columns: Any, options: BatchOptions, dry_run: bool, resume: bool, as_json: bool
+) -> int:
+    from app.batch import open_log
+    from app.batch_state import log_path
+    from app.question_file import read_questions
+    from app.question_file_out import check_output
+
+    file = read_questions(path, columns)
+    for sentence in file.said:
+        terminal.say(sentence)
+    if options.instructions:
+        terminal.say(
+            "With your own instructions each document is another prefix: it is read anew, and let go at the end."
+        )
+    if dry_run:
+        cost = asyncio.run(_cost(file, options))
+        _print_cost(cost, as_json)
+        return terminal.DONE
+    check_output(file, out)
+    if out.exists() and not log_path(out).exists():
+        if resume:
+            terminal.say(f"{out} is whole: there is nothing to go on with.")
+            return terminal.DONE
+        raise Problem("output_exists", f"{out} is there already; give another output (-o), or delete it.", usage=True)
+    log = open_log(out, file.questions, options, resume=resume)
+    try:
+        return asyncio.run(_run(file, out, options, log, as_json))
+    finally:
+        log.close()
+
+
+async def _cost(file: QuestionFile, options: BatchOptions) -> Cost:
+    from app.batch import cost
+    from app.batch_bar import batch_bar
+
+    assistant = await asyncio.to_thread(opened)
+    try:
+        with terminal.steps() as steps, batch_bar() as bar:
+            return await cost(assistant, file.questions, options, planned=bar.planned, report=steps)
+    finally:
+        await assistant.close()
+
+
+async def _run(file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, as_json: bool) -> int:
+    from app.batch_run import Stop
+    from app.question_file_out import write_answers
+
+    stop = Stop()
+    assistant = await asyncio.to_thread(opened)
+    try:
+        with _interruptible(stop):
+            result = await _answered(assistant, file, out, options, log, stop)
+        for sentence in await asyncio.to_thread(write_answers, file, result.answers, out):
+            terminal.say(sentence)
+        if result.stopped is None:
+            await asyncio.to_thread(log.remove)
+    except asyncio.CancelledError:  # a second Ctrl-C, or one before the first question
+        terminal.complain(Problem("interrupted", f"Stopped; {_how_to_go_on(len(log.logged))}"))
+        return INTERRUPTED
+    finally:
+        await assistant.close()
+    _print_result(result, out, as_json)
+    if assistant.power.lingers_s and not as_json:
+        terminal.say(lingering(assistant.power.lingers_s))
+    return _code(result)
+
+
+async def _answered(
+    assistant: Assistant, file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, stop: Stop
+) -> BatchResult:
+    from app.batch import run
+    from app.batch_bar import batch_bar
+    from app.question_file_out import LiveAnswers
+
+    with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, out) as live:
+        for logged in log.logged.values():
+            if logged.answer.error is None:
+                live.add(logged.answer)
+
+        def told(answer: BatchAnswer | None, progress: Progress) -> None:
+            if answer is not None:
+                live.add(answer)
+            bar.told(answer, progress)
+
+        return await run(
+            assistant,
+            file.questions,
+            options,
+            log=log,
+            stop=stop,
+            told=told,
+            planned=bar.planned,
+            report=steps,
+        )
+
+
+@contextlib.contextmanager
+def _interruptible(stop: Stop) -> Iterator[None]:
+    """The first Ctrl-C lets the running answers finish; a second one, or one before any runs, ends all at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def interrupt() -> None:
+        if stop.is_heard and not stop.is_asked_for():
+            terminal.say("Finishing the answers that run; Ctrl-C once more ends them.")
+            stop.ask_for(Problem("interrupted", "Stopped as asked."))
+        else:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _print_cost(cost: Cost, as_json: bool) -> None:
+    from app.batch_cost import cost_words
+
+    if as_json:
+        terminal.print_json(cost)
+    else:
+        terminal.out().print(terminal.safe(cost_words(cost)))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `--json` prints at the end; `prefills` are reads of this run, `read_tokens` what they computed."""
+
+    out: str
+    questions: int
+    answered: int
+    failed: int
+    left: int
+    prefills: int
+    read_tokens: int
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reuse: float | None
+    seconds: float
+    retries: int
+    restarts: int
+    stopped: dict[str, str] | None
+
+
+def summary(result: BatchResult, out: Path) -> Summary:
+    progress, stopped = result.progress, result.stopped
+    return Summary(
+        str(out),
+        progress.num_questions,
+        progress.num_done - progress.num_failed,
+        progress.num_failed,
+        progress.num_left,
+        progress.num_reads,
+        progress.read_tokens,
+        progress.prompt_tokens,
+        progress.cached_tokens,
+        progress.output_tokens,
+        None if progress.reuse is None else round(progress.reuse, 4),
+        round(progress.elapsed_s, 3),
+        progress.num_retries,
+        result.num_restarts,
+        None if stopped is None else {"code": stopped.code, "message": stopped.message},
+    )
+
+
+def _print_result(result: BatchResult, out: Path, as_json: bool) -> None:
+    from app.batch_bar import figures, lasting
+
+    progress = result.progress
+    if as_json:
+        terminal.print_json(summary(result, out))
+    else:
+        told = figures(progress)
+        read = f"{terminal.count(progress.num_reads, 'prefill')} in {lasting(progress.elapsed_s)}"
+        answered = (
+            f"{progress.num_done - progress.num_failed:,} of {terminal.count(progress.num_questions, 'question')}"
+        )
+        again = f" {result.num_restarts} times the engine had to be found again." if result.num_restarts else ""
+        terminal.out().print(
+            terminal.safe(f"{answered} answered, {read}{', ' + told if told else ''}; written to {out}.{again}")
+        )
+    if result.stopped is not None:
+        terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {_how_to_go_on(progress.num_done)}"))
+
+
+def _how_to_go_on(num_done: int) -> str:
+    return f"{terminal.count(num_done, 'row')} are kept; the same command with --resume goes on."
+
+
+def _code(result: BatchResult) -> int:
+    if result.stopped is not None:
+        return INTERRUPTED if result.stopped.code == "interrupted" else terminal.FAILED
+    failed = result.progress.num_failed
+    return terminal.DONE if not failed else terminal.SOME_FAILED if failed < len(result.answers) else terminal.FAILED
