@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from engine.bench.base import Document, System, Timing
 from engine.bench.documents import Writer
-from engine.bench.results import File, Stopwatch, hit_rate
-from engine.bench.scenarios import attempt, end, most_of_pool
+from engine.bench.results import File, Start, Stopwatch, hit_rate
+from engine.bench.scenarios import STARTS, attempt, end, most_of_pool
 from engine.bench.sizes import QUESTION_TOKENS, FileShape, Scale
 
 # The one whose order is planned.
@@ -21,28 +21,37 @@ Question = tuple[Document, tuple[int, ...]]
 
 
 async def file(system: System, writer: Writer, scale: Scale) -> AsyncIterator[File]:
-    """Each file: fresh documents, asked about in turn; the clock runs from before the first one is read."""
+    """Each file on fresh documents, asked about in turn, and once more when all of them are read. The clock runs from
+    before the first read."""
     for shape in scale.files:
         documents = [writer.document(shape.document_tokens) for _ in range(shape.documents)]
-        rows = [(documents[row % shape.documents], writer.ids(QUESTION_TOKENS)) for row in range(shape.questions)]
         is_planned = system.name == PLANNED
         at_once = scale.file_at_once if is_planned else scale.file_plain_at_once
-        asked = _Asked(system, shape.output_tokens, at_once)
-        watching = asyncio.create_task(most_of_pool(system))
-        watch = Stopwatch()
-        await (asked.in_plan(documents, rows) if is_planned else asked.in_file(rows))
-        wall_s, client_cpu_share = watch.stop()
-        watching.cancel()
-        yield _result(shape, asked, is_planned, wall_s, client_cpu_share, await watching)
+        for start in STARTS:
+            rows = [(documents[row % shape.documents], writer.ids(QUESTION_TOKENS)) for row in range(shape.questions)]
+            asked = _Asked(system, shape.output_tokens, at_once)
+            watching = asyncio.create_task(most_of_pool(system))
+            watch = Stopwatch()
+            await (asked.in_plan(documents, rows) if is_planned else asked.in_file(rows))
+            wall_s, client_cpu_share = watch.stop()
+            watching.cancel()
+            yield _result(shape, start, asked, is_planned, wall_s, client_cpu_share, await watching)
 
 
 def _result(
-    shape: FileShape, asked: _Asked, is_planned: bool, wall_s: float, client_cpu_share: float, pool_used: float | None
+    shape: FileShape,
+    start: Start,
+    asked: _Asked,
+    is_planned: bool,
+    wall_s: float,
+    client_cpu_share: float,
+    pool_used: float | None,
 ) -> File:
     answers = [timing for timing in asked.answers if timing is not None]
     whole = [timing for timing in answers if timing.output_tokens >= shape.output_tokens]
     num_prompt = sum(timing.prompt_tokens for timing in answers)
     return File(
+        start=start,
         order="planned" if is_planned else "file",
         documents=shape.documents,
         document_tokens=shape.document_tokens,

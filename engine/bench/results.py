@@ -15,6 +15,8 @@ from typing import ClassVar, Literal
 
 from engine.bench.base import Timing
 
+Start = Literal["cold", "warm"]
+
 
 @dataclass(frozen=True)
 class Warm:
@@ -108,7 +110,7 @@ class Trace:
     """
 
     scenario: ClassVar[str] = "trace"
-    start: Literal["cold", "warm"]
+    start: Start
     documents: int
     document_tokens: int
     at_once: int
@@ -179,9 +181,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class File:
-    """A file of questions, nothing read before: in a planned order, or as it stands.
+    """A file of questions: in a planned order, or as it stands.
 
     Attributes:
+        start: `cold`: nothing was read before; `warm`: everything was.
         order: `planned`: document by document, the next one read while the last answers run; `file`: in turn.
         hit_rate: Cached tokens of all prompt tokens, those that only read a document among them.
         pool_used: The largest share of the cache that running requests held, 0 to 1.
@@ -189,6 +192,7 @@ class File:
     """
 
     scenario: ClassVar[str] = "file"
+    start: Start
     order: Literal["planned", "file"]
     documents: int
     document_tokens: int
@@ -207,7 +211,7 @@ class File:
     @property
     def case(self) -> str:
         documents = f"{self.documents} document{'s' * (self.documents != 1)}"
-        return f"{self.questions} questions, {documents} of {self.document_tokens:,} tokens"
+        return f"{self.questions} questions, {documents} of {self.document_tokens:,} tokens, {self.start} start"
 
 
 Result = Warm | Burst | Gap | Trace | Replay | Batch | File

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from engine.base import EngineError
 from engine.bench.base import Document, System, Timing
@@ -16,6 +16,7 @@ from engine.bench.documents import Writer, zipf_draws
 from engine.bench.results import (
     Batch,
     Burst,
+    Start,
     Stopwatch,
     Trace,
     Warm,
@@ -30,6 +31,7 @@ from engine.bench.sizes import QUESTION_TOKENS, WARM_OUTPUT_TOKENS, Scale
 # The same questions for every system.
 _DRAWS_SEED = 8
 _POOL_POLL_S = 0.1
+STARTS: tuple[Start, ...] = ("cold", "warm")
 
 
 async def ready(system: System, writer: Writer) -> None:
@@ -78,8 +80,7 @@ async def trace(system: System, writer: Writer, scale: Scale) -> AsyncIterator[T
     """Twice on the same documents: the first time nothing was read before, the second time everything."""
     documents = [writer.document(scale.trace_tokens) for _ in range(scale.trace_documents)]
     draws = zipf_draws(scale.trace_documents, scale.trace_questions, _DRAWS_SEED)
-    starts: tuple[Literal["cold", "warm"], ...] = ("cold", "warm")
-    for start in starts:
+    for start in STARTS:
         questions = [(documents[draw], writer.ids(QUESTION_TOKENS)) for draw in draws]
         watch = Stopwatch()
         timings = await _so_many_at_a_time(system, questions, scale.trace_output_tokens, scale.trace_at_once)

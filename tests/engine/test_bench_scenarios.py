@@ -193,17 +193,18 @@ def test_batch_counts_what_failed_and_the_pool_that_was_in_use(writer: Writer) -
 def test_file_is_asked_document_by_document_where_its_order_is_planned(writer: Writer) -> None:
     """Each document is read, then its questions follow; the second one is read while the first one's answers run."""
     system = FakeSystem(name="readonce", stalls=False)
-    (result,) = results(file, system, writer)
+    result, warm_result = results(file, system, writer)
     first, second = sorted({number for number, _, _ in system.asked})
     # The second is read beside three questions; the other three follow as soon as there is room.
-    assert [(number, output) for number, _, output in system.asked] == [
-        (first, 1),
-        *[(first, 10)] * 3,
-        (second, 1),
-        *[(second, 10)] * 3,
-    ]
+    asked = [(number, output) for number, _, output in system.asked]
+    assert asked[:8] == [(first, 1), *[(first, 10)] * 3, (second, 1), *[(second, 10)] * 3]
+    assert asked[8:] == asked[:8]
+    assert isinstance(warm_result, File)
+    assert (warm_result.start, warm_result.hit_rate) == ("warm", round(160 / (160 + (6 * QUESTION + 2) / 8), 4))
+    assert warm_result.wall_s < result.wall_s
     prompts = 6 * (160 + QUESTION) + 2 * (160 + 1)
     assert result == File(
+        start="cold",
         order="planned",
         documents=2,
         document_tokens=160,
@@ -224,11 +225,13 @@ def test_file_is_asked_document_by_document_where_its_order_is_planned(writer: W
 def test_file_is_asked_as_it_stands_where_nothing_plans(writer: Writer) -> None:
     """In turn, so many at a time; a failed answer is counted."""
     system = FakeSystem(fails=frozenset({3}))
-    (result,) = results(file, system, writer)
+    result, warm_result = results(file, system, writer)
     first, second = sorted({number for number, _, _ in system.asked})
-    assert [number for number, _, _ in system.asked] == [first, second] * 3
+    assert [number for number, _, _ in system.asked] == [first, second] * 6
     assert isinstance(result, File)
     assert (result.order, result.at_once, result.success_rate) == ("file", 2, 0.8333)
+    assert isinstance(warm_result, File)
+    assert (warm_result.start, warm_result.order) == ("warm", "file")
     assert max(Counter(system.began_at_s).values()) == 2
 
 
