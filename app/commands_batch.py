@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app import terminal
+from app.batch_summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
 from app.commands_documents import Json, Kb, opened
 from app.commands_questions import lingering
 from app.problem import Problem, tell
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from app.batch_options import BatchOptions
     from app.batch_progress import Progress
     from app.batch_question import BatchAnswer
-    from app.batch_run import Stop
     from app.batch_state import BatchLog
+    from app.batch_stop import Stop
     from app.question_file import QuestionFile
 
-INTERRUPTED = 130
 _COLUMN = "Name of the column, or its number from 1; guessed where it is not given."
 
 
@@ -58,6 +57,7 @@ def batch(
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds that one answer may take.")] = None,
     retries: Annotated[int, typer.Option(min=0, help="How often it is tried again where the engine failed.")] = 5,
     max_failures: Annotated[int | None, typer.Option(min=0, help="Stop where more rows failed than this.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="A report too: FILE.md or FILE.html.")] = None,
     as_json: Json = False,
 ) -> None:
     """Answer a file of questions, reading each document once; a row that fails says why beside the others."""
@@ -75,7 +75,7 @@ def batch(
             max_failures=max_failures,
         )
         columns = Columns(tuple(question_column or ()), document_column, kb_column, id_column, follow_up_column)
-        code = _batch(questions, out or _beside(questions), columns, options, dry_run, resume, as_json)
+        code = _batch(questions, out or _beside(questions), columns, options, dry_run, resume, report, as_json)
     except Exception as error:
         problem = tell(error)
         if problem is None:
@@ -89,12 +89,20 @@ def _beside(questions: Path) -> Path:
 
 
 def _batch(
-    path: Path, out: Path, columns: Any, options: BatchOptions, dry_run: bool, resume: bool, as_json: bool
+    path: Path,
+    out: Path,
+    columns: Any,
+    options: BatchOptions,
+    dry_run: bool,
+    resume: bool,
+    report: Path | None,
+    as_json: bool,
 ) -> int:
     from app.batch import open_log
     from app.batch_state import log_path
     from app.question_file import read_questions
     from app.question_file_out import check_output
+    from app.question_file_report import check_report
 
     file = read_questions(path, columns)
     for sentence in file.said:
@@ -105,9 +113,11 @@ def _batch(
         )
     if dry_run:
         cost = asyncio.run(_cost(file, options))
-        _print_cost(cost, as_json)
+        print_cost(cost, as_json)
         return terminal.DONE
     check_output(file, out)
+    if report is not None:
+        check_report(report)
     if out.exists() and not log_path(out).exists():
         if resume:
             terminal.say(f"{out} is whole: there is nothing to go on with.")
@@ -115,7 +125,7 @@ def _batch(
         raise Problem("output_exists", f"{out} is there already; give another output (-o), or delete it.", usage=True)
     log = open_log(out, file.questions, options, resume=resume)
     try:
-        return asyncio.run(_run(file, out, options, log, as_json))
+        return asyncio.run(_run(file, out, options, log, report, as_json))
     finally:
         log.close()
 
@@ -132,8 +142,11 @@ async def _cost(file: QuestionFile, options: BatchOptions) -> Cost:
         await assistant.close()
 
 
-async def _run(file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, as_json: bool) -> int:
-    from app.batch_run import Stop
+async def _run(
+    file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, report: Path | None, as_json: bool
+) -> int:
+    from app.batch_report import write_batch_report
+    from app.batch_stop import Stop
     from app.question_file_out import write_answers
 
     stop = Stop()
@@ -143,17 +156,19 @@ async def _run(file: QuestionFile, out: Path, options: BatchOptions, log: BatchL
             result = await _answered(assistant, file, out, options, log, stop)
         for sentence in await asyncio.to_thread(write_answers, file, result.answers, out):
             terminal.say(sentence)
+        if report is not None:
+            await asyncio.to_thread(write_batch_report, assistant, file.path, options, result, report)
         if result.stopped is None:
             await asyncio.to_thread(log.remove)
     except asyncio.CancelledError:  # a second Ctrl-C, or one before the first question
-        terminal.complain(Problem("interrupted", f"Stopped; {_how_to_go_on(len(log.logged))}"))
+        terminal.complain(Problem("interrupted", f"Stopped; {how_to_go_on(len(log.logged))}"))
         return INTERRUPTED
     finally:
         await assistant.close()
-    _print_result(result, out, as_json)
+    print_result(result, out, as_json)
     if assistant.power.lingers_s and not as_json:
         terminal.say(lingering(assistant.power.lingers_s))
-    return _code(result)
+    return exit_code(result)
 
 
 async def _answered(
@@ -205,85 +220,3 @@ def _interruptible(stop: Stop) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def _print_cost(cost: Cost, as_json: bool) -> None:
-    from app.batch_cost import cost_words
-
-    if as_json:
-        terminal.print_json(cost)
-    else:
-        terminal.out().print(terminal.safe(cost_words(cost)))
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What `--json` prints at the end; `prefills` are reads of this run, `read_tokens` what they computed."""
-
-    out: str
-    questions: int
-    answered: int
-    failed: int
-    left: int
-    prefills: int
-    read_tokens: int
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    reuse: float | None
-    seconds: float
-    retries: int
-    restarts: int
-    stopped: dict[str, str] | None
-
-
-def summary(result: BatchResult, out: Path) -> Summary:
-    progress, stopped = result.progress, result.stopped
-    return Summary(
-        str(out),
-        progress.num_questions,
-        progress.num_done - progress.num_failed,
-        progress.num_failed,
-        progress.num_left,
-        progress.num_reads,
-        progress.read_tokens,
-        progress.prompt_tokens,
-        progress.cached_tokens,
-        progress.output_tokens,
-        None if progress.reuse is None else round(progress.reuse, 4),
-        round(progress.elapsed_s, 3),
-        progress.num_retries,
-        result.num_restarts,
-        None if stopped is None else {"code": stopped.code, "message": stopped.message},
-    )
-
-
-def _print_result(result: BatchResult, out: Path, as_json: bool) -> None:
-    from app.batch_bar import figures, lasting
-
-    progress = result.progress
-    if as_json:
-        terminal.print_json(summary(result, out))
-    else:
-        told = figures(progress)
-        read = f"{terminal.count(progress.num_reads, 'prefill')} in {lasting(progress.elapsed_s)}"
-        answered = (
-            f"{progress.num_done - progress.num_failed:,} of {terminal.count(progress.num_questions, 'question')}"
-        )
-        again = f" {result.num_restarts} times the engine had to be found again." if result.num_restarts else ""
-        terminal.out().print(
-            terminal.safe(f"{answered} answered, {read}{', ' + told if told else ''}; written to {out}.{again}")
-        )
-    if result.stopped is not None:
-        terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {_how_to_go_on(progress.num_done)}"))
-
-
-def _how_to_go_on(num_done: int) -> str:
-    return f"{terminal.count(num_done, 'row')} are kept; the same command with --resume goes on."
-
-
-def _code(result: BatchResult) -> int:
-    if result.stopped is not None:
-        return INTERRUPTED if result.stopped.code == "interrupted" else terminal.FAILED
-    failed = result.progress.num_failed
-    return terminal.DONE if not failed else terminal.SOME_FAILED if failed < len(result.answers) else terminal.FAILED

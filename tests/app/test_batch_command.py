@@ -200,6 +200,21 @@ def test_answers_that_miss_the_schema_are_errors(
     assert {json.loads(call.sampling.schema)["required"][0] for call in asked} == {"steps"}
 
 
+def test_a_report_stands_beside_the_answers(
+    file: Path, settings: Settings, tokenizer: Tokenizer, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question with its quote and a link to the stored file, and the figures of the run."""
+    engine = engine_of(tokenizer, 3, lambda prompt: "Wall 00 has 3 steps [1].")
+    longer = settings.model_copy(update={"answer_tokens": 64})
+    monkeypatch.setattr(commands_batch, "opened", lambda: assistant_of(longer, engine, tokenizer))
+    assert command("batch", str(file), "--report", str(tmp_path / "report.md"))[0] == 0
+    told = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "Wall 00 has 3 steps." in told
+    assert "](<file:///" in told
+    code, _, err = command("batch", str(file), "--report", str(tmp_path / "report.pdf"), "-o", str(tmp_path / "b.csv"))
+    assert (code, "let" in err, (tmp_path / "b.csv").exists()) == (2, True, False)
+
+
 @pytest.mark.parametrize(
     ("option", "text", "code"),
     [("--schema", "{", "bad_schema"), ("--schema", '{"type": "numbre"}', "bad_schema"), ("--schema", "3", "bad_schema"),
