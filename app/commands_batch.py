@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from app.batch_state import BatchLog
     from app.batch_stop import Stop
     from app.question_file import QuestionFile
+    from app.question_file_columns import Columns
 
 _COLUMN = "Name of the column, or its number from 1; guessed where it is not given."
 
@@ -75,7 +77,8 @@ def batch(
             max_failures=max_failures,
         )
         columns = Columns(tuple(question_column or ()), document_column, kb_column, id_column, follow_up_column)
-        code = _batch(questions, out or _beside(questions), columns, options, dry_run, resume, report, as_json)
+        wanted = _Wanted(questions, out or _beside(questions), options, report, resume, as_json)
+        code = (_say_cost if dry_run else _answer)(wanted, columns)
     except Exception as error:
         problem = tell(error)
         if problem is None:
@@ -88,63 +91,82 @@ def _beside(questions: Path) -> Path:
     return questions.with_name(f"{questions.stem}-answers{questions.suffix}")
 
 
-def _batch(
-    path: Path,
-    out: Path,
-    columns: Any,
-    options: BatchOptions,
-    dry_run: bool,
-    resume: bool,
-    report: Path | None,
-    as_json: bool,
-) -> int:
-    from app.batch import open_log
-    from app.batch_state import log_path
-    from app.question_file import read_questions
-    from app.question_file_out import check_output
-    from app.question_file_report import check_report
+@dataclass(frozen=True)
+class _Wanted:
+    """What the command was told, beside the columns."""
 
-    file = read_questions(path, columns)
+    questions: Path
+    out: Path
+    options: BatchOptions
+    report: Path | None
+    resume: bool
+    as_json: bool
+
+
+def _read(wanted: _Wanted, columns: Columns) -> QuestionFile:
+    from app.question_file import read_questions
+
+    file = read_questions(wanted.questions, columns)
     for sentence in file.said:
         terminal.say(sentence)
-    if options.instructions:
+    if wanted.options.instructions:
         terminal.say(
             "With your own instructions each document is another prefix: it is read anew, and let go at the end."
         )
-    if dry_run:
-        cost = asyncio.run(_cost(file, options))
-        print_cost(cost, as_json)
-        return terminal.DONE
+    return file
+
+
+def _say_cost(wanted: _Wanted, columns: Columns) -> int:
+    from app.batch import open_log
+    from app.batch_state import log_path
+
+    file = _read(wanted, columns)
+    log = None
+    if wanted.resume and log_path(wanted.out).exists():
+        log = open_log(wanted.out, file.questions, wanted.options, resume=True)
+    try:
+        print_cost(asyncio.run(_cost(file, wanted.options, log)), wanted.as_json)
+    finally:
+        if log is not None:
+            log.close()
+    return terminal.DONE
+
+
+def _answer(wanted: _Wanted, columns: Columns) -> int:
+    from app.batch import open_log
+    from app.batch_state import log_path
+    from app.question_file_out import check_output
+    from app.question_file_report import check_report
+
+    file, out = _read(wanted, columns), wanted.out
     check_output(file, out)
-    if report is not None:
-        check_report(report)
+    if wanted.report is not None:
+        check_report(wanted.report)
     if out.exists() and not log_path(out).exists():
-        if resume:
+        if wanted.resume:
             terminal.say(f"{out} is whole: there is nothing to go on with.")
             return terminal.DONE
         raise Problem("output_exists", f"{out} is there already; give another output (-o), or delete it.", usage=True)
-    log = open_log(out, file.questions, options, resume=resume)
+    log = open_log(out, file.questions, wanted.options, resume=wanted.resume)
     try:
-        return asyncio.run(_run(file, out, options, log, report, as_json))
+        return asyncio.run(_run(file, wanted, log))
     finally:
         log.close()
 
 
-async def _cost(file: QuestionFile, options: BatchOptions) -> Cost:
+async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None) -> Cost:
     from app.batch import cost
     from app.batch_bar import batch_bar
 
     assistant = await asyncio.to_thread(opened)
     try:
         with terminal.steps() as steps, batch_bar() as bar:
-            return await cost(assistant, file.questions, options, planned=bar.planned, report=steps)
+            return await cost(assistant, file.questions, options, log=log, planned=bar.planned, report=steps)
     finally:
         await assistant.close()
 
 
-async def _run(
-    file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, report: Path | None, as_json: bool
-) -> int:
+async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
     from app.batch_report import write_batch_report
     from app.batch_stop import Stop
     from app.question_file_out import write_answers
@@ -153,11 +175,11 @@ async def _run(
     assistant = await asyncio.to_thread(opened)
     try:
         with _interruptible(stop):
-            result = await _answered(assistant, file, out, options, log, stop)
-        for sentence in await asyncio.to_thread(write_answers, file, result.answers, out):
+            result = await _answered(assistant, file, wanted, log, stop)
+        for sentence in await asyncio.to_thread(write_answers, file, result.answers, wanted.out):
             terminal.say(sentence)
-        if report is not None:
-            await asyncio.to_thread(write_batch_report, assistant, file.path, options, result, report)
+        if wanted.report is not None:
+            await asyncio.to_thread(write_batch_report, assistant, file.path, wanted.options, result, wanted.report)
         if result.stopped is None:
             await asyncio.to_thread(log.remove)
     except asyncio.CancelledError:  # a second Ctrl-C, or one before the first question
@@ -165,20 +187,20 @@ async def _run(
         return INTERRUPTED
     finally:
         await assistant.close()
-    print_result(result, out, as_json)
-    if assistant.power.lingers_s and not as_json:
+    print_result(result, wanted.out, wanted.as_json)
+    if assistant.power.lingers_s and not wanted.as_json:
         terminal.say(lingering(assistant.power.lingers_s))
     return exit_code(result)
 
 
 async def _answered(
-    assistant: Assistant, file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, stop: Stop
+    assistant: Assistant, file: QuestionFile, wanted: _Wanted, log: BatchLog, stop: Stop
 ) -> BatchResult:
     from app.batch import run
     from app.batch_bar import batch_bar
     from app.question_file_out import LiveAnswers
 
-    with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, out) as live:
+    with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, wanted.out) as live:
         for logged in log.logged.values():
             if logged.answer.error is None:
                 live.add(logged.answer)
@@ -191,7 +213,7 @@ async def _answered(
         return await run(
             assistant,
             file.questions,
-            options,
+            wanted.options,
             log=log,
             stop=stop,
             told=told,

@@ -123,8 +123,10 @@ def test_killed_at_twenty_moments_it_asks_nothing_twice_that_was_kept(file: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(file: Path, tmp_path: Path, number: int) -> None:
-    """What has an answer is in the file; --resume asks for the rest alone."""
+def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(
+    file: Path, engine: FakeEngine, command: Run, tmp_path: Path, number: int
+) -> None:
+    """What has an answer is in the file; --resume asks for the rest alone, and --dry-run with it counts that rest."""
     write_tiny_tokenizer(tmp_path, qwen=True)
     out = tmp_path / "out.csv"
     child = Child(tmp_path, 0, str(file), "-o", str(out), "--at-once", "3")
@@ -135,6 +137,8 @@ def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(file: Path, tmp_path: P
     assert 10 <= len(answered) == num_logged(out) < 120
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(answered)
+    rest = json.loads(command("batch", str(file), "-o", str(out), "--resume", "--dry-run", "--json")[1])
+    assert rest["questions"] == 120 - len(answered)
     assert Child(tmp_path, 1, str(file), "-o", str(out), "--resume").end()[0] == 0
     assert len((tmp_path / "asked").read_text().splitlines()) == 120
     assert len(rows(out)) == 120
