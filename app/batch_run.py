@@ -169,14 +169,17 @@ class Runner:
                         return
                     if before in self._failed:
                         error = Problem("earlier_failed", f"The question {before!r} that it follows failed.")
-                    asked = await self._answer(choice, error)
+                    await self._keep(choice, await self._answer(choice, error))
                 finally:
                     self._num_running -= 1
-            if asked is not None:
-                await self._keep(choice, asked)
         except EngineGoneError as gone:
             self._failed.add(name)
             self._give_up(gone)
+        except OSError as error:  # an answer that can't be kept: no more are asked for
+            problem = tell(error)
+            if problem is None:
+                raise
+            self._stop.ask_for(problem)
         finally:
             self._ended[name].set()
             self._in_use[group] -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import random
 from dataclasses import replace
@@ -12,11 +13,12 @@ import pytest
 from batch_kit import add_documents, assistant_of, computed_tokens, engine_of, prefills, questions_of
 
 from app.assistant import Assistant
-from app.batch import cost, run
+from app.batch import cost, open_log, run
 from app.batch_options import BatchOptions
 from app.batch_pool import Pool
 from app.batch_progress import Progress
 from app.batch_question import BatchAnswer, BatchQuestion
+from app.conversation import Turn
 from app.settings import Settings
 from engine.tokenizer import Tokenizer
 
@@ -269,3 +271,31 @@ async def test_two_batches_at_once_share_what_is_read(settings: Settings, tokeni
 def test_no_more_answers_run_than_find_room(at_once: int, prefix_tokens: int, room: int) -> None:
     """512 tokens each, question and answer, in a pool of 10,000; one runs in any case."""
     assert Pool(10_000, 32, lambda: None).room_for(at_once, prefix_tokens, 256) == room
+
+
+async def test_a_disk_that_is_full_stops_the_batch_before_more_is_asked(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be kept is not told as an answer: it is asked again when the batch goes on."""
+    engine = engine_of(tokenizer, 4)
+    assistant = assistant_of(settings, engine, tokenizer)
+    add_documents(assistant, tmp_path, 1)
+    questions = questions_of(1, 9)
+    log = open_log(tmp_path / "out.csv", questions, BatchOptions())
+    keep = log.add
+    kept = 0
+
+    def add(answer: BatchAnswer, turn: Turn | None) -> None:
+        nonlocal kept
+        if kept == 3:
+            raise OSError(errno.ENOSPC, "No space left on device", "out.csv")
+        kept += 1
+        keep(answer, turn)
+
+    monkeypatch.setattr(log, "add", add)
+    result = await run(assistant, questions, BatchOptions(at_once=1), log=log)
+    log.close()
+    await assistant.close()
+    assert result.stopped is not None
+    assert (result.stopped.code, len(result.answers)) == ("disk_refused", 3)
+    assert sum(call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls) == 4
