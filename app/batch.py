@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,11 +23,13 @@ from app.batch_cost import Cost, count
 from app.batch_link import Link
 from app.batch_options import BatchOptions
 from app.batch_plan import Group, in_order
+from app.batch_pool import Pool, pool_of
 from app.batch_progress import Progress, Tally
 from app.batch_question import BatchAnswer, BatchQuestion
 from app.batch_rates import keep_rates, load_rates, rates_of
-from app.batch_run import Pool, Runner, Stop
+from app.batch_run import Runner
 from app.batch_state import BatchLog, Logged
+from app.batch_stop import Stop
 from app.conversation import Turn
 from app.problem import Problem
 from engine.base import EngineError
@@ -97,12 +98,14 @@ async def run(
         tally.know(answer)
         answers[answer.row] = answer
         told(answer, tally.at(0.0))
+    answer_tokens = assistant.settings.answer_tokens
+    largest = max((group.num_tokens for group in plan.groups), default=0)
     runner = Runner(
         link,
         options,
         pool=plan.pool,
-        at_once=options.answers_at_once(assistant.settings),
-        answer_tokens=assistant.settings.answer_tokens,
+        at_once=plan.pool.room_for(options.answers_at_once(assistant.settings), largest, answer_tokens),
+        answer_tokens=answer_tokens,
         earlier=earlier,
         log=log,
         tally=tally,
@@ -174,29 +177,9 @@ async def _plan(
     planned: Tell,
 ) -> _Planned:
     chosen: Choices = await choose(assistant, link.reader, questions, options, earlier, planned)
-    pool = await asyncio.to_thread(_pool, assistant, link)
+    pool = await asyncio.to_thread(pool_of, assistant, link.reader)
     resident = await asyncio.to_thread(pool.resident) or {}
     return _Planned(in_order(chosen.choices, resident), chosen.answers, pool, resident)
-
-
-def _pool(assistant: Assistant, link: Link) -> Pool:
-    """Where the engine does not tell, its pool holds one prompt at least."""
-
-    def resident() -> Mapping[str, int] | None:
-        view = None
-        with suppress(EngineError):  # whoever asks next says what is wrong
-            view = assistant.cache()
-        if view is None or view.resident_tokens is None:
-            return None
-        return {one.id: one.resident_tokens for one in view.prefixes if one.resident_tokens is not None}
-
-    view = None
-    with suppress(EngineError):
-        view = assistant.cache()
-    if view is not None:
-        return Pool(view.pool_tokens, view.block_size, resident)
-    tokens = assistant.engine_status().cache_tokens or link.reader.engine.max_model_len
-    return Pool(tokens, assistant.settings.engine_profile.block_size, lambda: None)
 
 
 def _conversations(questions: Sequence[BatchQuestion], done: Mapping[int, Logged]) -> dict[str, tuple[Turn, ...]]:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.batch_ask import Asked, ask
 from app.batch_choice import Choice, failed
 from app.batch_link import EngineGoneError, Link
 from app.batch_plan import Group
+from app.batch_pool import QUESTION_TOKENS, Pool
 from app.batch_progress import Progress, Tally
 from app.batch_question import BatchAnswer
 from app.batch_schema import Schema
+from app.batch_stop import Stop
 from app.problem import Problem, tell
 
 if TYPE_CHECKING:
@@ -28,48 +29,6 @@ if TYPE_CHECKING:
     from app.batch_state import BatchLog
     from app.conversation import Turn
     from app.reader import Reader
-
-# What a question and its answer take of the pool beside what is read, where the answer's length is known.
-_QUESTION_TOKENS = 256
-
-
-@dataclass(frozen=True)
-class Pool:
-    """What the engine's cache holds, as far as it tells.
-
-    Attributes:
-        num_tokens: Of the whole pool.
-        resident: Tokens held of each prefix it knows, by handle; None where it does not tell. Blocking.
-    """
-
-    num_tokens: int
-    block_size: int
-    resident: Callable[[], Mapping[str, int] | None]
-
-    def is_warm(self, num_tokens: int, resident_tokens: int) -> bool:
-        """Whether all whole blocks of a prefix are held; each question computes what is left of the last one."""
-        return num_tokens - resident_tokens < self.block_size
-
-
-class Stop:
-    """Ends a batch before its end: running answers are finished, nothing more is begun.
-
-    Attributes:
-        problem: Why, once it was asked for.
-        is_heard: Whether the batch has come so far that it ends on being asked.
-    """
-
-    def __init__(self) -> None:
-        self.problem: Problem | None = None
-        self.is_heard = False
-        self.wake: Callable[[], None] = lambda: None
-
-    def is_asked_for(self) -> bool:
-        return self.problem is not None
-
-    def ask_for(self, problem: Problem) -> None:
-        self.problem = self.problem or problem
-        self.wake()
 
 
 class Runner:
@@ -162,7 +121,7 @@ class Runner:
             return False
         prefixes = {one.prefix: one.num_tokens for one in (*self._in_use, group)}
         # Twice: those that run, and the blocks that those before them left behind.
-        answers = 2 * self._at_once * (_QUESTION_TOKENS + self._answer_tokens)
+        answers = 2 * self._at_once * (QUESTION_TOKENS + self._answer_tokens)
         return sum(prefixes.values()) + answers <= self._pool.num_tokens
 
     async def _read(self, group: Group) -> Problem | None:
@@ -210,14 +169,17 @@ class Runner:
                         return
                     if before in self._failed:
                         error = Problem("earlier_failed", f"The question {before!r} that it follows failed.")
-                    asked = await self._answer(choice, error)
+                    await self._keep(choice, await self._answer(choice, error))
                 finally:
                     self._num_running -= 1
-            if asked is not None:
-                await self._keep(choice, asked)
         except EngineGoneError as gone:
             self._failed.add(name)
             self._give_up(gone)
+        except OSError as error:  # an answer that can't be kept: no more are asked for
+            problem = tell(error)
+            if problem is None:
+                raise
+            self._stop.ask_for(problem)
         finally:
             self._ended[name].set()
             self._in_use[group] -= 1

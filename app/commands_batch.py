@@ -8,11 +8,12 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app import terminal
+from app.batch_summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
 from app.commands_documents import Json, Kb, opened
 from app.commands_questions import lingering
 from app.problem import Problem, tell
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from app.batch_options import BatchOptions
     from app.batch_progress import Progress
     from app.batch_question import BatchAnswer
-    from app.batch_run import Stop
     from app.batch_state import BatchLog
+    from app.batch_stop import Stop
     from app.question_file import QuestionFile
+    from app.question_file_columns import Columns
 
-INTERRUPTED = 130
 _COLUMN = "Name of the column, or its number from 1; guessed where it is not given."
 
 
@@ -58,6 +59,7 @@ def batch(
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds that one answer may take.")] = None,
     retries: Annotated[int, typer.Option(min=0, help="How often it is tried again where the engine failed.")] = 5,
     max_failures: Annotated[int | None, typer.Option(min=0, help="Stop where more rows failed than this.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="A report too: FILE.md or FILE.html.")] = None,
     as_json: Json = False,
 ) -> None:
     """Answer a file of questions, reading each document once; a row that fails says why beside the others."""
@@ -75,7 +77,8 @@ def batch(
             max_failures=max_failures,
         )
         columns = Columns(tuple(question_column or ()), document_column, kb_column, id_column, follow_up_column)
-        code = _batch(questions, out or _beside(questions), columns, options, dry_run, resume, as_json)
+        wanted = _Wanted(questions, out or _beside(questions), options, report, resume, as_json)
+        code = (_say_cost if dry_run else _answer)(wanted, columns)
     except Exception as error:
         problem = tell(error)
         if problem is None:
@@ -88,82 +91,116 @@ def _beside(questions: Path) -> Path:
     return questions.with_name(f"{questions.stem}-answers{questions.suffix}")
 
 
-def _batch(
-    path: Path, out: Path, columns: Any, options: BatchOptions, dry_run: bool, resume: bool, as_json: bool
-) -> int:
-    from app.batch import open_log
-    from app.batch_state import log_path
-    from app.question_file import read_questions
-    from app.question_file_out import check_output
+@dataclass(frozen=True)
+class _Wanted:
+    """What the command was told, beside the columns."""
 
-    file = read_questions(path, columns)
+    questions: Path
+    out: Path
+    options: BatchOptions
+    report: Path | None
+    resume: bool
+    as_json: bool
+
+
+def _read(wanted: _Wanted, columns: Columns) -> QuestionFile:
+    from app.question_file import read_questions
+
+    file = read_questions(wanted.questions, columns)
     for sentence in file.said:
         terminal.say(sentence)
-    if options.instructions:
+    if wanted.options.instructions:
         terminal.say(
             "With your own instructions each document is another prefix: it is read anew, and let go at the end."
         )
-    if dry_run:
-        cost = asyncio.run(_cost(file, options))
-        _print_cost(cost, as_json)
-        return terminal.DONE
+    return file
+
+
+def _say_cost(wanted: _Wanted, columns: Columns) -> int:
+    from app.batch import open_log
+    from app.batch_state import log_path
+
+    file = _read(wanted, columns)
+    log = None
+    if wanted.resume and log_path(wanted.out).exists():
+        log = open_log(wanted.out, file.questions, wanted.options, resume=True)
+    try:
+        print_cost(asyncio.run(_cost(file, wanted.options, log)), wanted.as_json)
+    finally:
+        if log is not None:
+            log.close()
+    return terminal.DONE
+
+
+def _answer(wanted: _Wanted, columns: Columns) -> int:
+    from app.batch import open_log
+    from app.batch_state import log_path
+    from app.question_file_out import check_output
+    from app.question_file_report import check_report
+
+    file, out = _read(wanted, columns), wanted.out
     check_output(file, out)
+    if wanted.report is not None:
+        check_report(wanted.report)
     if out.exists() and not log_path(out).exists():
-        if resume:
+        if wanted.resume:
             terminal.say(f"{out} is whole: there is nothing to go on with.")
             return terminal.DONE
         raise Problem("output_exists", f"{out} is there already; give another output (-o), or delete it.", usage=True)
-    log = open_log(out, file.questions, options, resume=resume)
+    log = open_log(out, file.questions, wanted.options, resume=wanted.resume)
     try:
-        return asyncio.run(_run(file, out, options, log, as_json))
+        return asyncio.run(_run(file, wanted, log))
     finally:
         log.close()
 
 
-async def _cost(file: QuestionFile, options: BatchOptions) -> Cost:
+async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None) -> Cost:
     from app.batch import cost
     from app.batch_bar import batch_bar
 
     assistant = await asyncio.to_thread(opened)
     try:
         with terminal.steps() as steps, batch_bar() as bar:
-            return await cost(assistant, file.questions, options, planned=bar.planned, report=steps)
+            return await cost(assistant, file.questions, options, log=log, planned=bar.planned, report=steps)
     finally:
         await assistant.close()
 
 
-async def _run(file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, as_json: bool) -> int:
-    from app.batch_run import Stop
+async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
+    from app.batch_report import write_batch_report
+    from app.batch_stop import Stop
     from app.question_file_out import write_answers
 
     stop = Stop()
     assistant = await asyncio.to_thread(opened)
     try:
         with _interruptible(stop):
-            result = await _answered(assistant, file, out, options, log, stop)
-        for sentence in await asyncio.to_thread(write_answers, file, result.answers, out):
+            result = await _answered(assistant, file, wanted, log, stop)
+        for sentence in await asyncio.to_thread(write_answers, file, result.answers, wanted.out):
             terminal.say(sentence)
+        if wanted.report is not None:
+            await asyncio.to_thread(write_batch_report, assistant, file.path, wanted.options, result, wanted.report)
         if result.stopped is None:
             await asyncio.to_thread(log.remove)
     except asyncio.CancelledError:  # a second Ctrl-C, or one before the first question
-        terminal.complain(Problem("interrupted", f"Stopped; {_how_to_go_on(len(log.logged))}"))
+        terminal.complain(Problem("interrupted", f"Stopped; {how_to_go_on(len(log.logged))}"))
         return INTERRUPTED
     finally:
         await assistant.close()
-    _print_result(result, out, as_json)
-    if assistant.power.lingers_s and not as_json:
+    print_result(result, wanted.out, wanted.as_json)
+    if assistant.power.lingers_s and not wanted.as_json:
         terminal.say(lingering(assistant.power.lingers_s))
-    return _code(result)
+    return exit_code(result)
 
 
 async def _answered(
-    assistant: Assistant, file: QuestionFile, out: Path, options: BatchOptions, log: BatchLog, stop: Stop
+    assistant: Assistant, file: QuestionFile, wanted: _Wanted, log: BatchLog, stop: Stop
 ) -> BatchResult:
     from app.batch import run
     from app.batch_bar import batch_bar
     from app.question_file_out import LiveAnswers
 
-    with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, out) as live:
+    with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, wanted.out) as live:
         for logged in log.logged.values():
             if logged.answer.error is None:
                 live.add(logged.answer)
@@ -176,7 +213,7 @@ async def _answered(
         return await run(
             assistant,
             file.questions,
-            options,
+            wanted.options,
             log=log,
             stop=stop,
             told=told,
@@ -205,85 +242,3 @@ def _interruptible(stop: Stop) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def _print_cost(cost: Cost, as_json: bool) -> None:
-    from app.batch_cost import cost_words
-
-    if as_json:
-        terminal.print_json(cost)
-    else:
-        terminal.out().print(terminal.safe(cost_words(cost)))
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What `--json` prints at the end; `prefills` are reads of this run, `read_tokens` what they computed."""
-
-    out: str
-    questions: int
-    answered: int
-    failed: int
-    left: int
-    prefills: int
-    read_tokens: int
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    reuse: float | None
-    seconds: float
-    retries: int
-    restarts: int
-    stopped: dict[str, str] | None
-
-
-def summary(result: BatchResult, out: Path) -> Summary:
-    progress, stopped = result.progress, result.stopped
-    return Summary(
-        str(out),
-        progress.num_questions,
-        progress.num_done - progress.num_failed,
-        progress.num_failed,
-        progress.num_left,
-        progress.num_reads,
-        progress.read_tokens,
-        progress.prompt_tokens,
-        progress.cached_tokens,
-        progress.output_tokens,
-        None if progress.reuse is None else round(progress.reuse, 4),
-        round(progress.elapsed_s, 3),
-        progress.num_retries,
-        result.num_restarts,
-        None if stopped is None else {"code": stopped.code, "message": stopped.message},
-    )
-
-
-def _print_result(result: BatchResult, out: Path, as_json: bool) -> None:
-    from app.batch_bar import figures, lasting
-
-    progress = result.progress
-    if as_json:
-        terminal.print_json(summary(result, out))
-    else:
-        told = figures(progress)
-        read = f"{terminal.count(progress.num_reads, 'prefill')} in {lasting(progress.elapsed_s)}"
-        answered = (
-            f"{progress.num_done - progress.num_failed:,} of {terminal.count(progress.num_questions, 'question')}"
-        )
-        again = f" {result.num_restarts} times the engine had to be found again." if result.num_restarts else ""
-        terminal.out().print(
-            terminal.safe(f"{answered} answered, {read}{', ' + told if told else ''}; written to {out}.{again}")
-        )
-    if result.stopped is not None:
-        terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {_how_to_go_on(progress.num_done)}"))
-
-
-def _how_to_go_on(num_done: int) -> str:
-    return f"{terminal.count(num_done, 'row')} are kept; the same command with --resume goes on."
-
-
-def _code(result: BatchResult) -> int:
-    if result.stopped is not None:
-        return INTERRUPTED if result.stopped.code == "interrupted" else terminal.FAILED
-    failed = result.progress.num_failed
-    return terminal.DONE if not failed else terminal.SOME_FAILED if failed < len(result.answers) else terminal.FAILED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import itertools
 import random
 from dataclasses import replace
@@ -11,10 +13,12 @@ import pytest
 from batch_kit import add_documents, assistant_of, computed_tokens, engine_of, prefills, questions_of
 
 from app.assistant import Assistant
-from app.batch import cost, run
+from app.batch import cost, open_log, run
 from app.batch_options import BatchOptions
+from app.batch_pool import Pool
 from app.batch_progress import Progress
 from app.batch_question import BatchAnswer, BatchQuestion
+from app.conversation import Turn
 from app.settings import Settings
 from engine.tokenizer import Tokenizer
 
@@ -242,3 +246,56 @@ async def test_own_instructions_are_another_prefix_that_goes_at_the_end(
     await assistant.warm(doc_id)
     await assistant.close()
     assert (engine.calls[-1].cached_tokens or 0) > 3_000
+
+
+async def test_two_batches_at_once_share_what_is_read(settings: Settings, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """Each has its answers in its own order, and a document that both ask about is read for one of them alone."""
+    engine = engine_of(tokenizer, 8)
+    first, second = (assistant_of(settings, engine, tokenizer) for _ in range(2))
+    add_documents(first, tmp_path, 3)
+    questions = questions_of(3, 4)
+    forth = await run(first, questions, BatchOptions(at_once=2))
+    one, other = await asyncio.gather(
+        run(first, questions, BatchOptions(at_once=2)),
+        run(second, list(reversed(questions_of(3, 5))), BatchOptions(at_once=2)),
+    )
+    await first.close()
+    await second.close()
+    assert [answer.row for answer in one.answers] == list(range(12))
+    assert [answer.row for answer in other.answers] == list(range(15))
+    assert {answer.error for answer in (*one.answers, *other.answers)} == {None}
+    assert (prefills(engine), forth.progress.num_reads, one.progress.num_reads) == (3, 3, 0)
+
+
+@pytest.mark.parametrize(("at_once", "prefix_tokens", "room"), [(8, 2_000, 8), (128, 2_000, 15), (8, 9_900, 1)])
+def test_no_more_answers_run_than_find_room(at_once: int, prefix_tokens: int, room: int) -> None:
+    """512 tokens each, question and answer, in a pool of 10,000; one runs in any case."""
+    assert Pool(10_000, 32, lambda: None).room_for(at_once, prefix_tokens, 256) == room
+
+
+async def test_a_disk_that_is_full_stops_the_batch_before_more_is_asked(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be kept is not told as an answer: it is asked again when the batch goes on."""
+    engine = engine_of(tokenizer, 4)
+    assistant = assistant_of(settings, engine, tokenizer)
+    add_documents(assistant, tmp_path, 1)
+    questions = questions_of(1, 9)
+    log = open_log(tmp_path / "out.csv", questions, BatchOptions())
+    keep = log.add
+    kept = 0
+
+    def add(answer: BatchAnswer, turn: Turn | None) -> None:
+        nonlocal kept
+        if kept == 3:
+            raise OSError(errno.ENOSPC, "No space left on device", "out.csv")
+        kept += 1
+        keep(answer, turn)
+
+    monkeypatch.setattr(log, "add", add)
+    result = await run(assistant, questions, BatchOptions(at_once=1), log=log)
+    log.close()
+    await assistant.close()
+    assert result.stopped is not None
+    assert (result.stopped.code, len(result.answers)) == ("disk_refused", 3)
+    assert sum(call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls) == 4

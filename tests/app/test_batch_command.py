@@ -123,8 +123,10 @@ def test_killed_at_twenty_moments_it_asks_nothing_twice_that_was_kept(file: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(file: Path, tmp_path: Path, number: int) -> None:
-    """What has an answer is in the file; --resume asks for the rest alone."""
+def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(
+    file: Path, engine: FakeEngine, command: Run, tmp_path: Path, number: int
+) -> None:
+    """What has an answer is in the file; --resume asks for the rest alone, and --dry-run with it counts that rest."""
     write_tiny_tokenizer(tmp_path, qwen=True)
     out = tmp_path / "out.csv"
     child = Child(tmp_path, 0, str(file), "-o", str(out), "--at-once", "3")
@@ -135,6 +137,8 @@ def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(file: Path, tmp_path: P
     assert 10 <= len(answered) == num_logged(out) < 120
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == len(answered)
+    rest = json.loads(command("batch", str(file), "-o", str(out), "--resume", "--dry-run", "--json")[1])
+    assert rest["questions"] == 120 - len(answered)
     assert Child(tmp_path, 1, str(file), "-o", str(out), "--resume").end()[0] == 0
     assert len((tmp_path / "asked").read_text().splitlines()) == 120
     assert len(rows(out)) == 120
@@ -198,6 +202,21 @@ def test_answers_that_miss_the_schema_are_errors(
     assert {row["error"].split()[0].strip(":") for row in written if row["error"]} == {"schema_not_met", "answer_cut"}
     asked = [call for call in engine.calls if call.sampling.max_tokens == 16]
     assert {json.loads(call.sampling.schema)["required"][0] for call in asked} == {"steps"}
+
+
+def test_a_report_stands_beside_the_answers(
+    file: Path, settings: Settings, tokenizer: Tokenizer, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question with its quote and a link to the stored file, and the figures of the run."""
+    engine = engine_of(tokenizer, 3, lambda prompt: "Wall 00 has 3 steps [1].")
+    longer = settings.model_copy(update={"answer_tokens": 64})
+    monkeypatch.setattr(commands_batch, "opened", lambda: assistant_of(longer, engine, tokenizer))
+    assert command("batch", str(file), "--report", str(tmp_path / "report.md"))[0] == 0
+    told = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "Wall 00 has 3 steps." in told
+    assert "](<file:///" in told
+    code, _, err = command("batch", str(file), "--report", str(tmp_path / "report.pdf"), "-o", str(tmp_path / "b.csv"))
+    assert (code, "let" in err, (tmp_path / "b.csv").exists()) == (2, True, False)
 
 
 @pytest.mark.parametrize(
