@@ -1,0 +1,78 @@
+"""Decides which columns the answers add to a question file, what they are called, and what stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from app.batch_question import BatchAnswer
+from app.question_file_columns import Roles
+from app.question_file_rows import Place, question_labels
+from app.question_file_table import Filled, Table, Value
+
+ANSWER_COLUMNS = ("answer", "abstained", "source", "pages", "quotes", "cached_tokens", "seconds", "error")
+
+
+def filled(
+    table: Table,
+    roles: Roles,
+    places: Sequence[Place],
+    answers: Iterable[BatchAnswer],
+    *,
+    with_citations: bool = False,
+) -> Filled:
+    """Puts the answers beside their questions; what has no answer yet stays empty.
+
+    Args:
+        places: Where each question stands, by `BatchAnswer.row`.
+        with_citations: Adds a column `citations`, for formats that hold more than text.
+    """
+    columns = (*ANSWER_COLUMNS, "citations") if with_citations else ANSWER_COLUMNS
+    labels = question_labels(table, roles) if len(roles.questions) > 1 else ("",)
+    by_row: list[list[BatchAnswer | None]] = [[None] * len(labels) for _ in table.rows]
+    for answer in answers:
+        place = places[answer.row]
+        by_row[place.row][place.column] = answer
+    values = tuple(
+        tuple(value for answer in answers_ for value in answer_values(answer, len(columns))) for answers_ in by_row
+    )
+    return Filled(table, added_names(table.names, labels, columns), values, tuple(map(tuple, by_row)))
+
+
+def added_names(taken: Sequence[str], labels: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """Names of the added columns, "q1_answer" where a row asks several questions.
+
+    One that the file has already gets "readonce_" before it, or "readonce_2_", the first that is free.
+    """
+    used = {name.strip() for name in taken}
+    names = []
+    for label in labels:
+        for column in columns:
+            plain = name = f"{label}_{column}" if label else column
+            again = 1
+            while name in used:
+                name = f"readonce_{plain}" if again == 1 else f"readonce_{again}_{plain}"
+                again += 1
+            used.add(name)
+            names.append(name)
+    return tuple(names)
+
+
+def answer_values(answer: BatchAnswer | None, width: int) -> tuple[Value, ...]:
+    """What stands in the added columns of one question, in their order."""
+    if answer is None:
+        return (None,) * width
+    failed = answer.error is not None
+    titles = tuple(dict.fromkeys(citation.title for citation in answer.citations))
+    seconds = None if answer.seconds is None else round(answer.seconds, 3)
+    values: tuple[Value, ...] = (
+        None if failed else answer.answer,
+        None if failed else answer.abstained,
+        "; ".join(titles) or answer.document or None,
+        answer.pages,
+        answer.quotes,
+        answer.cached_tokens,
+        seconds,
+        answer.error,
+        answer.citations,
+    )
+    return values[:width]
