@@ -1,4 +1,4 @@
-"""Decides what a batch takes and gives for each row: a question with where to look, and its answer or what went wrong."""
+"""Decides what a batch takes and gives for each row: where to look for what, and the answer or what went wrong."""
 
 from __future__ import annotations
 
