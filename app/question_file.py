@@ -1,30 +1,26 @@
-"""Decides how a file of questions comes in and its answers go out: the same format, order and encoding.
+"""Decides what a file of questions is once read: its questions, and all that is needed to write it again.
 
 in    question_file -> _csv, _xlsx, _jsonl, _openai or _txt -> _columns (which means what) -> _rows -> BatchQuestion
-out   BatchAnswer -> _answers (which columns are added) -> the same format -> the file, in one step
+out   BatchAnswer -> question_file_out -> _answers (which columns are added) -> the same format -> the file, in one step
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from app.batch_question import BatchAnswer, BatchQuestion
+from app.batch_question import BatchQuestion
 from app.problem import Problem
-from app.question_file_answers import filled
 from app.question_file_columns import Columns, Roles, likeness
-from app.question_file_csv import CsvFormat, read_csv
-from app.question_file_jsonl import JsonlFormat, json_lines, read_jsonl
+from app.question_file_csv import read_csv
+from app.question_file_jsonl import json_lines, read_jsonl
 from app.question_file_openai import OpenAiFormat, is_openai, read_openai
 from app.question_file_rows import Place, asked
-from app.question_file_table import Filled, Format, Kind, Table
-from app.question_file_text import FOR_SPREADSHEETS, TextForm
+from app.question_file_table import Format, Kind, Table
+from app.question_file_text import TextForm
 from app.question_file_txt import TxtFormat, read_txt
-from app.question_file_xlsx import XlsxFormat, read_xlsx
+from app.question_file_xlsx import read_xlsx
 
 MOST_BYTES = 512 * 1024 * 1024
 READABLE = "jsonl, csv, tsv, xlsx and txt"
@@ -74,7 +70,7 @@ def read_questions(path: Path, columns: Columns | None = None) -> QuestionFile:
     columns = columns or Columns()
     data = _bytes(path)
     name = path.name
-    kind = "xlsx" if data.startswith(_ZIP) else _kind(path, "a file of questions")
+    kind = "xlsx" if data.startswith(_ZIP) else kind_by_name(path, "a file of questions")
     format_: Format
     if kind == "xlsx":
         table, roles, format_, said = read_xlsx(data, name, columns)
@@ -102,85 +98,7 @@ def read_questions(path: Path, columns: Columns | None = None) -> QuestionFile:
     )
 
 
-def check_output(file: QuestionFile, out: Path) -> None:
-    """Says before anything is asked whether the answers can be written to `out`; writes nothing.
-
-    Raises:
-        Problem: `bad_output`.
-    """
-    _output_format(file, out)
-    if out.exists() and file.path.exists() and out.samefile(file.path):
-        raise Problem("bad_output", f"{out} is the file of questions itself: name another one.", usage=True)
-    if out.is_dir():
-        raise Problem("bad_output", f"{out} is a folder: name a file in it.", usage=True)
-    if not out.absolute().parent.is_dir():
-        raise Problem("bad_output", f"The folder {out.absolute().parent} isn't there: make it first.", usage=True)
-
-
-def write_answers(file: QuestionFile, answers: Iterable[BatchAnswer], out: Path) -> tuple[str, ...]:
-    """Writes all rows with the answers there are, in one step: `out` is whole, or as it was.
-
-    The file's own encoding, delimiter and cells are kept where `out` ends as the file does; another ending of
-    `READABLE` gives that format. Returns sentences about what could not be kept.
-
-    Raises:
-        Problem: `bad_output`.
-        OSError: What the disk refuses.
-    """
-    format_ = _output_format(file, out)
-    data, said = format_.write(fill(file, answers, format_))
-    write_whole(out, data)
-    return tuple(said)
-
-
-def fill(file: QuestionFile, answers: Iterable[BatchAnswer], format_: Format) -> Filled:
-    """The file's table with its answers, as `format_` writes it."""
-    return filled(file.table, file.roles, file.places, answers, with_citations=format_.kind == "jsonl")
-
-
-def write_whole(out: Path, data: bytes) -> None:
-    """Puts `data` in place of what `out` held, in one step, on the disk when this returns."""
-    handle, draft = tempfile.mkstemp(prefix=f".{out.name[:100]}.", dir=out.absolute().parent)
-    try:
-        with open(handle, "wb") as target:
-            target.write(data)
-            target.flush()
-            os.fsync(target.fileno())
-        os.chmod(draft, _rights(out))
-        os.replace(draft, out)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-
-
-def _rights(out: Path) -> int:
-    """Those of the file that is replaced, else those that a new file gets; a draft is its maker's alone."""
-    if out.exists():
-        return out.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _output_format(file: QuestionFile, out: Path) -> Format:
-    kind = _kind(out, "answers", code="bad_output")
-    own = file.format
-    if own.kind == "openai":
-        if kind == "jsonl":
-            return own
-        raise Problem(
-            "bad_output", f"Requests of OpenAI's format are answered in a .jsonl file: mend {out}.", usage=True
-        )
-    if kind == own.kind or (kind == "txt" and file.path.suffix.lower() == out.suffix.lower()):
-        if isinstance(own, CsvFormat) and out.suffix.lower() != file.path.suffix.lower() == ".tsv":
-            return replace(own, delimiter=",")
-        return own
-    if kind == "csv":
-        return CsvFormat(FOR_SPREADSHEETS, "\t" if out.suffix.lower() == ".tsv" else ",")
-    return {"xlsx": XlsxFormat(), "jsonl": JsonlFormat(), "txt": TxtFormat()}[kind]
-
-
-def _kind(path: Path, what: str, code: str = "bad_question_file") -> Kind:
+def kind_by_name(path: Path, what: str, code: str = "bad_question_file") -> Kind:
     kind = _KIND_OF.get(path.suffix.lower())
     if kind is None:
         ending = f"ends in {path.suffix}" if path.suffix else "has no ending"

@@ -18,24 +18,31 @@ def filled(
     places: Sequence[Place],
     answers: Iterable[BatchAnswer],
     *,
+    rows: Sequence[int],
     with_citations: bool = False,
 ) -> Filled:
     """Puts the answers beside their questions; what has no answer yet stays empty.
 
     Args:
+        rows: The table's rows, from 0, that are wanted; all answers are to questions of theirs.
         places: Where each question stands, by `BatchAnswer.row`.
         with_citations: Adds a column `citations`, for formats that hold more than text.
     """
     columns = (*ANSWER_COLUMNS, "citations") if with_citations else ANSWER_COLUMNS
     labels = question_labels(table, roles) if len(roles.questions) > 1 else ("",)
-    by_row: list[list[BatchAnswer | None]] = [[None] * len(labels) for _ in table.rows]
+    by_row: dict[int, list[BatchAnswer | None]] = {row: [None] * len(labels) for row in rows}
     for answer in answers:
         place = places[answer.row]
         by_row[place.row][place.column] = answer
-    values = tuple(
-        tuple(value for answer in answers_ for value in answer_values(answer, len(columns))) for answers_ in by_row
+    return Filled(
+        table,
+        added_names(table.names, labels, columns),
+        {
+            row: tuple(value for one in ones for value in answer_values(one, len(columns)))
+            for row, ones in by_row.items()
+        },
+        {row: tuple(ones) for row, ones in by_row.items()},
     )
-    return Filled(table, added_names(table.names, labels, columns), values, tuple(map(tuple, by_row)))
 
 
 def added_names(taken: Sequence[str], labels: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Decides how separated values are read and written: any delimiter and encoding, and no cell that a spreadsheet runs.
 
-Spreadsheets run a cell that begins with = + - or @. Such text is written with an apostrophe before it, and reading takes
-one apostrophe off again: the cells are the same, and nothing runs. Numbers ("-5", "+3.2 %") and a dash alone are harmless and stay.
+Spreadsheets run a cell that begins with = + - or @. Such text is written with an apostrophe before it, and reading
+takes one off again: the cells are the same, and nothing runs. Numbers ("-5", "+3.2 %") and dashes stay as they are.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class CsvFormat:
             lines.append(filled_cells(table.header.cells, width) + list(filled.names))
         elif any(table.names):
             lines.append([*table.names, *filled.names])
-        for row, values in zip(table.rows, filled.values, strict=True):
-            added = [in_words(value) for value in values]
+        for at, row in enumerate(table.rows):
+            added = [in_words(value) for value in filled.values[at]]
             # A line with nothing on it stays one.
             lines.append(filled_cells(row.cells, width) + added if row.cells or any(added) else [])
         declared = f"sep={self.delimiter}{self.form.newline}" if self.declares else ""

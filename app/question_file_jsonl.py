@@ -1,4 +1,4 @@
-"""Decides how lines of JSON are a question file: an object a line, which keeps its bytes and gets the answers behind."""
+"""Decides how lines of JSON are a question file: an object a line, its bytes kept, the answers added behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Line:
 class JsonlFormat:
     """Lines of JSON. `texts` are the objects as they stood in the file, by the table's row; () where it was another."""
 
-    form: TextForm = TextForm()
+    form: TextForm
     texts: tuple[str, ...] = ()
 
     @property
@@ -39,7 +39,7 @@ class JsonlFormat:
         return "jsonl"
 
     def write(self, filled: Filled) -> tuple[bytes, list[str]]:
-        return self.form.write("".join(self.line(filled, row) for row in range(len(filled.values))))
+        return self.form.write("".join(self.line(filled, row) for row in range(len(filled.table.rows))))
 
     def line(self, filled: Filled, row: int) -> str:
         """One row with its answers, as it stands in the file."""

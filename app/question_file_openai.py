@@ -39,7 +39,7 @@ class OpenAiFormat:
         return "openai"
 
     def write(self, filled: Filled) -> tuple[bytes, list[str]]:
-        return self.form.write("".join(self.line(filled, row) for row in range(len(filled.answers))))
+        return self.form.write("".join(self.line(filled, row) for row in range(len(filled.table.rows))))
 
     def line(self, filled: Filled, row: int) -> str:
         """The response to one request, as it stands in the file."""

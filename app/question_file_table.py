@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -57,14 +57,14 @@ class Filled:
 
     Attributes:
         names: Of the added columns; none of them is a name of the table's.
-        values: For each row of the table, what stands in the added columns.
-        answers: For each row of the table, the answers to its questions, None where there is none yet.
+        values: By the table's rows from 0: what stands in the added columns.
+        answers: By the same: the answers to the row's questions, None where there is none yet.
     """
 
     table: Table
     names: tuple[str, ...]
-    values: tuple[tuple[Value, ...], ...]
-    answers: tuple[tuple[BatchAnswer | None, ...], ...]
+    values: Mapping[int, tuple[Value, ...]]
+    answers: Mapping[int, tuple[BatchAnswer | None, ...]]
 
 
 class Format(Protocol):

@@ -1,4 +1,4 @@
-"""Decides how a question file's text became bytes, and becomes bytes again: same encoding, same mark, same line ends."""
+"""Decides how a question file's text becomes bytes again: the same encoding, mark and line ends that it came with."""
 
 from __future__ import annotations
 
@@ -61,5 +61,6 @@ class TextForm:
         return codecs.BOM_UTF8 + sound.encode(), [said]
 
 
+PLAIN = TextForm()
 FOR_SPREADSHEETS = TextForm("utf-8", codecs.BOM_UTF8, "\r\n")
 """What Excel reads right in every country."""

@@ -19,7 +19,7 @@ _BREAKS = re.compile(r"\r\n|\r|\n")
 class TxtFormat:
     """Lines."""
 
-    form: TextForm = TextForm()
+    form: TextForm
 
     @property
     def kind(self) -> Kind:
@@ -27,9 +27,9 @@ class TxtFormat:
 
     def write(self, filled: Filled) -> tuple[bytes, list[str]]:
         lines = []
-        for row, values in zip(filled.table.rows, filled.values, strict=True):
+        for at, row in enumerate(filled.table.rows):
             lines.append(" | ".join(row.cells))
-            for name, value in zip(filled.names, values, strict=True):
+            for name, value in zip(filled.names, filled.values[at], strict=True):
                 first, *more = _BREAKS.split(in_words(value))
                 if first or more:
                     lines += [f"\t{name}: {first}", *(f"\t\t{line}" for line in more)]
@@ -46,7 +46,7 @@ def read_txt(data: bytes, name: str) -> tuple[Table, Roles, TxtFormat, list[str]
     lines = _BREAKS.split(text)
     if lines[-1] == "":
         lines.pop()
-    rows, passed = [], 0
+    rows, passed = list[Row](), 0
     for number, line in enumerate(lines, 1):
         if rows and _ANSWER.match(line):
             passed += 1

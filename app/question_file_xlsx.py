@@ -1,10 +1,10 @@
-"""Decides how a workbook is a question file: the first sheet that asks something, its cells kept, answers beside them."""
+"""Decides how a workbook is a question file: the first sheet that asks, its cells kept, the answers beside them."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from app.terminal import count
 from ingest.archive import checked, translated
 from ingest.document import IngestError
 from ingest.read_sheets import MOST_CELLS, cell_words
+from ingest.sniff import kind_of
 
 _MOST_CHARACTERS = 32_767
 # What XML can't hold; Excel shows the same place as a box or nothing.
@@ -47,15 +48,24 @@ class XlsxFormat:
     def write(self, filled: Filled) -> tuple[bytes, list[str]]:
         import openpyxl
 
+        table = filled.table
         if self.data:
             book = openpyxl.load_workbook(io.BytesIO(self.data), keep_vba=self.has_macros)
-            sheet = book[self.sheet]
+            sheet, first = book[self.sheet], self.first_free
+            header = table.header.number if table.header else None
+            numbers = [row.number for row in table.rows]
         else:
             book = openpyxl.Workbook()
-            sheet = book.active
-            _write_table(sheet, filled.table)
-        first = self.first_free if self.data else len(filled.table.names) + 1
-        num_cut = _write_answers(sheet, filled, first, None if self.data else 1)
+            sheet, first = book.active, len(table.names) + 1
+            header, numbers = 1, list(range(2, len(table.rows) + 2))
+            _write_table(sheet, table)
+        if header is not None:
+            _write_names(sheet, header, first, filled.names)
+        num_cut = sum(
+            _put(sheet, number, first + offset, value)
+            for at, number in enumerate(numbers)
+            for offset, value in enumerate(filled.values[at])
+        )
         out = io.BytesIO()
         book.save(out)
         cut = f"{count(num_cut, 'text')} cut at {_MOST_CHARACTERS:,} characters, which is all that a cell holds."
@@ -71,6 +81,8 @@ def read_xlsx(data: bytes, name: str, columns: Columns) -> tuple[Table, Roles, X
     """
     import openpyxl
 
+    if kind_of(data, name) != "xlsx":
+        raise Problem("bad_question_file", f"{name} is no workbook: open it in its own program and save it as xlsx.")
     checked(data, name, is_office=True).close()
     with translated(name):
         book = openpyxl.load_workbook(io.BytesIO(data), data_only=True, keep_links=False)
@@ -82,13 +94,13 @@ def read_xlsx(data: bytes, name: str, columns: Columns) -> tuple[Table, Roles, X
         if not rows:
             continue
         try:
-            table, roles = named(rows, columns, f"the sheet “{sheet.title}” of {name}")
+            table, roles = named(rows, columns, f"Sheet “{sheet.title}” of {name}")
         except Problem as error:
             problem = problem or error
             continue
         said = _said(sheet, [one for one in sheets if one is not sheet], table, roles)
         has_macros = name.lower().endswith(".xlsm")
-        _refuse_unsaved(data, sheet.title, table, roles, name)
+        _refuse_unsaved(data, sheet, table, roles, name)
         return table, roles, XlsxFormat(data, sheet.title, first_free, has_macros), said
     raise problem or Problem("bad_question_file", f"{name} holds no question: write one a row, and try again.")
 
@@ -134,20 +146,19 @@ def _said(sheet: Any, others: list[Any], table: Table, roles: Roles) -> list[str
     return said
 
 
-def _refuse_unsaved(data: bytes, title: str, table: Table, roles: Roles, name: str) -> None:
+def _refuse_unsaved(data: bytes, sheet: Any, table: Table, roles: Roles, name: str) -> None:
     """A question that a formula makes, in a file that no spreadsheet program has saved, has no words yet."""
     import openpyxl
 
-    places = [
-        (row.number, column + 1)
-        for row in table.rows
-        for column in roles.questions
-        if not row.is_empty and not row.cell(column)
-    ]
+    first = table.header.number + 1 if table.header else 1
+    columns = {column + 1 for column in roles.questions}
+    places = sorted(
+        at for at, cell in sheet._cells.items() if cell.value is None and at[0] >= first and at[1] in columns
+    )
     if not places:
         return
-    # Read once more for the formulas themselves, and only where something is missing.
-    cells: Mapping[tuple[int, int], Any] = openpyxl.load_workbook(io.BytesIO(data))[title]._cells
+    # Read once more for the formulas themselves, and only where a cell is there that holds nothing.
+    cells: Mapping[tuple[int, int], Any] = openpyxl.load_workbook(io.BytesIO(data))[sheet.title]._cells
     formulas = [at for at in places if at in cells and cells[at].data_type == "f"]
     if formulas:
         raise Problem(
@@ -167,26 +178,15 @@ def _write_table(sheet: Any, table: Table) -> None:
             _put(sheet, at + 2, column, cell)
 
 
-def _write_answers(sheet: Any, filled: Filled, first: int, header_row: int | None) -> int:
-    """Puts the added columns at `first`; the number of texts that had to be cut."""
-    table, num_cut = filled.table, 0
-    if header_row is None and table.header is not None:
-        header_row = table.header.number
-    for offset, name in enumerate(filled.names):
-        column = first + offset
-        if header_row is not None:
-            _put(sheet, header_row, column, name)
-            neighbour = sheet.cell(header_row, first - 1) if first > 1 else None
-            if neighbour is not None and neighbour.has_style:
-                sheet.cell(header_row, column)._style = copy(neighbour._style)
+def _write_names(sheet: Any, row: int, first: int, names: Sequence[str]) -> None:
+    """Names of the added columns, in the look of the name before them."""
+    neighbour = sheet.cell(row, first - 1) if first > 1 else None
+    for column, name in enumerate(names, first):
+        _put(sheet, row, column, name)
+        if neighbour is not None and neighbour.has_style:
+            sheet.cell(row, column)._style = copy(neighbour._style)
         width = next((width for ending, width in _WIDTHS.items() if name.endswith(ending)), _WIDTH)
         sheet.column_dimensions[_letter(column)].width = width
-    from_file = header_row is None or table.header is not None or bool(table.above)
-    for at, (row, values) in enumerate(zip(table.rows, filled.values, strict=True)):
-        number = row.number if from_file else at + 2
-        for offset, value in enumerate(values):
-            num_cut += _put(sheet, number, first + offset, value)
-    return num_cut
 
 
 def _put(sheet: Any, row: int, column: int, value: Value) -> bool:
