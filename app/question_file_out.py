@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +11,15 @@ from typing import BinaryIO, Self
 
 from app.batch_question import BatchAnswer
 from app.problem import Problem
-from app.question_file import QuestionFile, kind_by_name
 from app.question_file_answers import filled
 from app.question_file_csv import CsvFormat
+from app.question_file_in import QuestionFile, kind_by_name
 from app.question_file_jsonl import JsonlFormat
 from app.question_file_openai import OpenAiFormat
 from app.question_file_table import Filled, Format
 from app.question_file_text import FOR_SPREADSHEETS, PLAIN
 from app.question_file_txt import TxtFormat
+from app.question_file_whole import check_place, write_whole
 from app.question_file_xlsx import XlsxFormat
 
 
@@ -32,10 +32,7 @@ def check_output(file: QuestionFile, out: Path) -> None:
     format_of(file, out)
     if out.exists() and file.path.exists() and out.samefile(file.path):
         raise Problem("bad_output", f"{out} is the file of questions itself: name another one.", usage=True)
-    if out.is_dir():
-        raise Problem("bad_output", f"{out} is a folder: name a file in it.", usage=True)
-    if not out.absolute().parent.is_dir():
-        raise Problem("bad_output", f"The folder {out.absolute().parent} isn't there: make it first.", usage=True)
+    check_place(out)
 
 
 def write_answers(file: QuestionFile, answers: Iterable[BatchAnswer], out: Path) -> tuple[str, ...]:
@@ -119,7 +116,7 @@ def format_of(file: QuestionFile, out: Path) -> Format:
         )
     if suffix == ".xlsm" and not (isinstance(own, XlsxFormat) and own.has_macros):
         raise Problem(
-            "bad_output", f"A .xlsm file is one with macros, and there are none: call {out} .xlsx.", usage=True
+            "bad_output", f"{out} would be a workbook with macros, and there are none: call it .xlsx.", usage=True
         )
     if own.kind == "openai" or suffix == own_suffix:
         return own
@@ -138,27 +135,3 @@ def format_of(file: QuestionFile, out: Path) -> Format:
 def _filled(file: QuestionFile, answers: Iterable[BatchAnswer], format_: Format, rows: Iterable[int]) -> Filled:
     with_citations = format_.kind == "jsonl"
     return filled(file.table, file.roles, file.places, answers, rows=tuple(rows), with_citations=with_citations)
-
-
-def write_whole(out: Path, data: bytes) -> None:
-    """Puts `data` in place of what `out` held, in one step, on the disk when this returns."""
-    handle, draft = tempfile.mkstemp(prefix=f".{out.name[:100]}.", dir=out.absolute().parent)
-    try:
-        with open(handle, "wb") as target:
-            target.write(data)
-            target.flush()
-            os.fsync(target.fileno())
-        os.chmod(draft, _rights(out))
-        os.replace(draft, out)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-
-
-def _rights(out: Path) -> int:
-    """Those of the file that is replaced, else those that a new file gets; a draft is its maker's alone."""
-    if out.exists():
-        return out.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

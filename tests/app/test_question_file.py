@@ -10,8 +10,7 @@ import pytest
 from question_files import saved, workbook
 
 from app.problem import Problem
-from app.question_file import read_questions
-from app.question_file_columns import Columns
+from app.question_file import Columns, read_questions
 from ingest.document import IngestError
 
 CHINESE = "编号,问题,文档\r\n1,年假有多少天？,员工手册.pdf\r\n2,加班费怎么计算？,员工手册.pdf\r\n"
@@ -134,7 +133,9 @@ def test_titles_above_the_names_are_passed_over(tmp_path):
 
 def test_one_column_may_hold_commas_without_quotes(tmp_path):
     """Under a single name there is nothing that a comma could divide."""
-    assert asked(saved(tmp_path, "q.csv", "question\nWho, when, and why?\n")) == [("row 2", "Who, when, and why?", None)]
+    assert asked(saved(tmp_path, "q.csv", "question\nWho, when, and why?\n")) == [
+        ("row 2", "Who, when, and why?", None)
+    ]
 
 
 def test_a_column_without_a_name_is_asked_from_its_first_row(tmp_path):
@@ -212,7 +213,12 @@ def test_a_table_that_would_lose_something_is_refused_with_its_row(tmp_path, tex
 
 def test_merged_cells_reach_down_and_empty_rows_stay_empty(tmp_path):
     """A document named once for three rows is asked about by each; below a merged question nothing is asked again."""
-    rows = [["Harbour audit", None, None], ["Document", "Question", "No"], ["a.pdf", "How long?", 1], [None, "Wide?", 2]]
+    rows = [
+        ["Harbour audit", None, None],
+        ["Document", "Question", "No"],
+        ["a.pdf", "How long?", 1],
+        [None, "Wide?", 2],
+    ]
     path = workbook(
         tmp_path, "q.xlsx", [*rows, [None, "Deep?", 3], [None, None, None]], merged=["A1:C1", "A3:A5", "B5:B6"]
     )
