@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from app.batch_question import BatchAnswer
 from app.question_file_columns import Roles
 from app.question_file_rows import Place, question_labels
+from app.question_file_schema import Field, field_values
 from app.question_file_table import Filled, Table, Value
 
 ANSWER_COLUMNS = ("answer", "abstained", "source", "pages", "quotes", "cached_tokens", "seconds", "error")
@@ -20,6 +21,7 @@ def filled(
     *,
     rows: Sequence[int],
     with_citations: bool = False,
+    fields: Sequence[Field] = (),
 ) -> Filled:
     """Puts the answers beside their questions; what has no answer yet stays empty.
 
@@ -27,22 +29,20 @@ def filled(
         rows: The table's rows, from 0, that are wanted; all answers are to questions of theirs.
         places: Where each question stands, by `BatchAnswer.row`.
         with_citations: Adds a column `citations`, for formats that hold more than text.
+        fields: The properties of structured answers; each has a column.
     """
-    columns = (*ANSWER_COLUMNS, "citations") if with_citations else ANSWER_COLUMNS
+    columns = (*ANSWER_COLUMNS, *(["citations"] if with_citations else []), *(field.name for field in fields))
     labels = question_labels(table, roles) if len(roles.questions) > 1 else ("",)
     by_row: dict[int, list[BatchAnswer | None]] = {row: [None] * len(labels) for row in rows}
     for answer in answers:
         place = places[answer.row]
         by_row[place.row][place.column] = answer
-    return Filled(
-        table,
-        added_names(table.names, labels, columns),
-        {
-            row: tuple(value for one in ones for value in answer_values(one, len(columns)))
-            for row, ones in by_row.items()
-        },
-        {row: tuple(ones) for row, ones in by_row.items()},
-    )
+    values = {
+        row: tuple(value for one in ones for value in _values(one, with_citations, fields))
+        for row, ones in by_row.items()
+    }
+    answered = {row: tuple(ones) for row, ones in by_row.items()}
+    return Filled(table, added_names(table.names, labels, columns), values, answered)
 
 
 def added_names(taken: Sequence[str], labels: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
@@ -64,13 +64,12 @@ def added_names(taken: Sequence[str], labels: Sequence[str], columns: Sequence[s
     return tuple(names)
 
 
-def answer_values(answer: BatchAnswer | None, width: int) -> tuple[Value, ...]:
+def _values(answer: BatchAnswer | None, with_citations: bool, fields: Sequence[Field]) -> tuple[Value, ...]:
     """What stands in the added columns of one question, in their order."""
     if answer is None:
-        return (None,) * width
+        return (None,) * (len(ANSWER_COLUMNS) + with_citations + len(fields))
     failed = answer.error is not None
     titles = tuple(dict.fromkeys(citation.title for citation in answer.citations))
-    seconds = None if answer.seconds is None else round(answer.seconds, 3)
     values: tuple[Value, ...] = (
         None if failed else answer.answer,
         None if failed else answer.abstained,
@@ -78,8 +77,8 @@ def answer_values(answer: BatchAnswer | None, width: int) -> tuple[Value, ...]:
         answer.pages,
         answer.quotes,
         answer.cached_tokens,
-        seconds,
+        None if answer.seconds is None else round(answer.seconds, 3),
         answer.error,
-        answer.citations,
     )
-    return values[:width]
+    citations: tuple[Value, ...] = (answer.citations,) if with_citations else ()
+    return values + citations + field_values(answer.answer, fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -132,4 +133,6 @@ def _lasting(value: Value) -> Any:
     """What JSON keeps: lists as lists, an error as its code and message."""
     if isinstance(value, BatchError):
         return {"code": value.code, "message": value.message}
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     return plain(value)

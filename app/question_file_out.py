@@ -16,6 +16,7 @@ from app.question_file_csv import CsvFormat
 from app.question_file_in import QuestionFile, kind_by_name
 from app.question_file_jsonl import JsonlFormat
 from app.question_file_openai import OpenAiFormat
+from app.question_file_schema import Field, fields_of
 from app.question_file_table import Filled, Format
 from app.question_file_text import FOR_SPREADSHEETS, PLAIN
 from app.question_file_txt import TxtFormat
@@ -35,18 +36,24 @@ def check_output(file: QuestionFile, out: Path) -> None:
     check_place(out)
 
 
-def write_answers(file: QuestionFile, answers: Iterable[BatchAnswer], out: Path) -> tuple[str, ...]:
+def write_answers(
+    file: QuestionFile, answers: Iterable[BatchAnswer], out: Path, *, schema: str = ""
+) -> tuple[str, ...]:
     """Writes all rows with the answers there are, in one step: `out` is whole, or as it was.
 
     Encoding, delimiter and cells are the file's where `out` ends as the file does; another ending gives that format.
     Returns sentences about what could not be kept.
+
+    Args:
+        schema: The JSON schema that the answers hold to, as text: each of its properties gets a column (in csv, xlsx
+            and jsonl).
 
     Raises:
         Problem: `bad_output`.
         OSError: What the disk refuses.
     """
     format_ = format_of(file, out)
-    data, said = format_.write(_filled(file, answers, format_, range(len(file.table.rows))))
+    data, said = format_.write(_filled(file, answers, format_, range(len(file.table.rows)), fields_of(schema)))
     write_whole(out, data)
     return tuple(said)
 
@@ -58,7 +65,7 @@ class LiveAnswers:
     lines (csv, xlsx, txt) are written at the end only; `add` does nothing for them. A context manager.
     """
 
-    def __init__(self, file: QuestionFile, out: Path) -> None:
+    def __init__(self, file: QuestionFile, out: Path, *, schema: str = "") -> None:
         """Empties `out`, where it is one of lines.
 
         Raises:
@@ -66,6 +73,7 @@ class LiveAnswers:
             OSError: What the disk refuses.
         """
         self._file = file
+        self._fields = fields_of(schema)
         self._format = format_of(file, out)
         self._waiting: dict[int, list[BatchAnswer]] = {}
         self._target: BinaryIO | None = None
@@ -83,7 +91,7 @@ class LiveAnswers:
         answers.append(answer)
         if len(answers) < self._num_questions[row]:
             return
-        line = self._format.line(_filled(self._file, self._waiting.pop(row), self._format, (row,)), row)
+        line = self._format.line(_filled(self._file, self._waiting.pop(row), self._format, (row,), self._fields), row)
         is_first = self._target.tell() == 0
         form = self._format.form
         # The mark of the encoding opens the file, not each line.
@@ -132,6 +140,20 @@ def format_of(file: QuestionFile, out: Path) -> Format:
     return JsonlFormat(PLAIN) if kind == "jsonl" else TxtFormat(PLAIN)
 
 
-def _filled(file: QuestionFile, answers: Iterable[BatchAnswer], format_: Format, rows: Iterable[int]) -> Filled:
-    with_citations = format_.kind == "jsonl"
-    return filled(file.table, file.roles, file.places, answers, rows=tuple(rows), with_citations=with_citations)
+def _filled(
+    file: QuestionFile,
+    answers: Iterable[BatchAnswer],
+    format_: Format,
+    rows: Iterable[int],
+    fields: tuple[Field, ...],
+) -> Filled:
+    return filled(
+        file.table,
+        file.roles,
+        file.places,
+        answers,
+        rows=tuple(rows),
+        with_citations=format_.kind == "jsonl",
+        # In text they would be read as questions the next time, and the answer says the same.
+        fields=() if format_.kind == "txt" else fields,
+    )

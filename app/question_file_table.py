@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -10,7 +11,8 @@ from app.answer import Citation
 from app.batch_question import BatchAnswer, BatchError
 
 Kind = Literal["csv", "xlsx", "jsonl", "txt", "openai"]
-Value = str | bool | int | float | None | BatchError | tuple[int, ...] | tuple[str, ...] | tuple[Citation, ...]
+Scalar = str | bool | int | float | datetime.date | None
+Value = Scalar | BatchError | tuple[int, ...] | tuple[str, ...] | tuple[Citation, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def in_words(value: Value) -> str:
     if isinstance(value, tuple):
         texts = [item.quote if isinstance(item, Citation) else str(item) for item in value]
         return (", " if value and isinstance(value[0], int) else "\n").join(texts)
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def filled_cells(cells: Sequence[str], width: int) -> list[str]:

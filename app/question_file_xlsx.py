@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -196,7 +197,7 @@ def _put(sheet: Any, row: int, column: int, value: Value) -> bool:
     if value is None or value == "" or value == ():
         return False
     cell = sheet.cell(row, column)
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | datetime.date):
         cell.value = value
         return False
     if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], int):

@@ -109,7 +109,12 @@ def test_numbers_and_dashes_stay_what_they_are(text):
     assert harmless(text) == text
 
 
-CELL = st.text(st.characters(exclude_categories=("Cs", "Cc"), include_characters="\n\r\t"), max_size=12)
+# A file that is mostly what UTF-8 looks like in the wrong encoding is refused as spoilt.
+SPOILT = "Ãâåæç锟烫"
+CELL = st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), include_characters="\n\r\t", exclude_characters=SPOILT), max_size=12
+)
+LINE = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters=SPOILT), max_size=20)
 ROWS = st.lists(st.tuples(CELL.filter(str.strip), CELL, CELL), min_size=1, max_size=6)
 
 
@@ -132,7 +137,7 @@ def test_what_is_written_is_read_again_as_the_same_questions(tmp_path_factory, n
     assert [row.cells[:4] for row in read_questions(second).table.rows] == [(*row, "=yes") for row in rows]
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20), min_size=1, max_size=6))
+@given(st.lists(LINE, min_size=1, max_size=6))
 def test_text_is_read_again_without_the_answers(tmp_path_factory, lines):
     """Answers stand on lines of their own below their questions, and are not asked in the next run."""
     folder = tmp_path_factory.mktemp("laws")
@@ -321,3 +326,44 @@ def test_ten_thousand_answers_are_written_in_order(tmp_path):
     assert [row[:2] for row in grid(tmp_path / "a.csv")[1:]] == [
         [f"What is {row}?", f"It is {row}."] for row in range(10_000)
     ]
+
+
+SCHEMA = json.dumps(
+    {
+        "type": "object",
+        "properties": {"price": {"type": "number"}, "until": {"type": "string", "format": "date"}, "tags": {}},
+    }
+)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.xlsx"])
+def test_each_property_of_a_schema_is_a_column(tmp_path, name):
+    """Numbers are numbers and days are days where the format has them; an answer without one leaves it empty."""
+    import datetime
+
+    import openpyxl
+
+    file = read_questions(saved(tmp_path, "q.csv", "question,price\nOne?,old\nTwo?,old\n"))
+    answer = BatchAnswer(0, "", "", '{"price": 12.5, "until": "2031-05-04", "tags": ["a", "b"]}')
+    write_answers(file, [answer, FAILED], tmp_path / name, schema=SCHEMA)
+    columns = ("price", "readonce_price", "until", "tags")
+    if name == "a.csv":
+        header, *rows = grid(tmp_path / name, "utf-8")
+        said = [tuple(row[header.index(column)] for column in columns) for row in rows]
+        assert said == [("old", "12.5", "2031-05-04", '["a", "b"]'), ("old", "", "", "")]
+    elif name == "a.jsonl":
+        said = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        assert [said[0][column] for column in columns] == ["old", 12.5, "2031-05-04", '["a", "b"]']
+    else:
+        header, *rows = openpyxl.load_workbook(tmp_path / name).active.iter_rows(values_only=True)
+        said = [tuple(row[header.index(column)] for column in columns) for row in rows]
+        day = datetime.datetime(2031, 5, 4)
+        assert said == [("old", 12.5, day, '["a", "b"]'), ("old", None, None, None)]
+
+
+def test_an_answer_that_is_no_object_fills_no_property(tmp_path):
+    """A cut answer stays to be seen, and nothing is made up."""
+    file = read_questions(saved(tmp_path, "q.txt", "One?\n"))
+    write_answers(file, [BatchAnswer(0, "", "", '{"price": 1')], tmp_path / "a.jsonl", schema=SCHEMA)
+    said = json.loads((tmp_path / "a.jsonl").read_text())
+    assert (said["answer"], said["price"], said["until"]) == ('{"price": 1', None, None)
