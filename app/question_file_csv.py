@@ -20,7 +20,7 @@ from ingest.read_sheets import delimiter_of
 
 _RUN = re.compile(r"'*[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?[\d.,]*\d[\d.,]*(?:[eE][+-]?\d+)?\s?%?|-{1,3}")
-_DECLARED = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_DECLARED = re.compile(r"sep=([^\"\r\n])\r?\n", re.IGNORECASE)
 _DELIMITERS = ",;\t|"
 _NO_DELIMITER = "\x1f"
 _SAMPLE_CHARACTERS = 64 * 1024

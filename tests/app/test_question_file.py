@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from question_files import saved, workbook
 
 from app.problem import Problem
@@ -352,6 +355,25 @@ def test_a_file_that_can_not_be_one_is_told_in_a_sentence(tmp_path, name, data, 
     with pytest.raises((Problem, IngestError)) as caught:
         read_questions(saved(tmp_path, name, data))
     assert caught.value.message.startswith(sentence)
+
+
+PIECES = st.sampled_from(
+    [
+        *(b"question", b"sep=", b'{"question": "a"}', b"[", b"?", b",", b";", b'"', b"\r\n", b"\n", b"\0"),
+        *(b"\xff\xfe", b"PK\x03\x04"),
+    ]
+)
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.tsv", "q.xlsx", "q.jsonl", "q.txt"])
+@given(data=st.one_of(st.binary(max_size=80), st.lists(PIECES, max_size=12).map(b"".join)))
+def test_any_bytes_are_questions_or_a_sentence(tmp_path_factory, name, data):
+    """Nothing else is ever raised, and what is read counts its rows from 0 under ids that differ."""
+    path = saved(tmp_path_factory.mktemp("bytes"), name, data)
+    with contextlib.suppress(Problem, IngestError):
+        questions = read_questions(path).questions
+        assert [one.row for one in questions] == list(range(len(questions)))
+        assert len({one.id for one in questions}) == len(questions) > 0
 
 
 @pytest.mark.parametrize("name", ["q.csv", "q.xlsx", "q.jsonl"])
