@@ -6,6 +6,7 @@ import codecs
 import re
 import string
 import unicodedata
+from dataclasses import dataclass
 
 from ingest.document import IngestError
 
@@ -43,6 +44,15 @@ _DAMAGED_SHARE = 0.02
 _GARBLED = re.compile("(?:Ã[\u0080-\u00bf]|â€|å[\u0080-\u00bf]|æ[\u0080-\u00bf]|ç[\u0080-\u00bf]|锟斤拷|烫烫烫)")
 
 
+@dataclass(frozen=True)
+class Decoded:
+    """A file's text without its mark, the codec that read it, and sentences for the person who brought the file."""
+
+    text: str
+    encoding: str
+    warnings: list[str]
+
+
 def decode(data: bytes, name: str) -> tuple[str, list[str]]:
     """Gives the text and sentences for the person who brought the file.
 
@@ -50,14 +60,25 @@ def decode(data: bytes, name: str) -> tuple[str, list[str]]:
         IngestError: `unknown_encoding` where no reading looks like language, `garbled_text` where the text was spoilt
             before it was saved.
     """
-    text, warnings = _decoded(data, name)
+    decoded = decode_known(data, name)
+    return decoded.text, decoded.warnings
+
+
+def decode_known(data: bytes, name: str) -> Decoded:
+    """Like `decode`, and says how the bytes were read, for whoever writes the file again.
+
+    Raises:
+        IngestError: As `decode`.
+    """
+    decoded = _decoded(data, name)
+    text = decoded.text
     letters = sum(character.isalpha() for character in text) or 1
     garbled = sum(len(match.group()) for match in _GARBLED.finditer(text))
     if garbled > 0.2 * letters:
         raise IngestError(
             "garbled_text", f"{name} was saved with its letters already spoilt: get the file again from its source."
         )
-    return text, warnings
+    return decoded
 
 
 _SUPERSETS = {
@@ -100,7 +121,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _decoded(data: bytes, name: str) -> tuple[str, list[str]]:
+def _decoded(data: bytes, name: str) -> Decoded:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _leniently(data, encoding, name)
@@ -110,19 +131,20 @@ def _decoded(data: bytes, name: str) -> tuple[str, list[str]]:
         pass
     else:
         if "\0" not in text:
-            return text, []
+            return Decoded(text, "utf-8", [])
     if b"\0" in data[:4096]:
         by_zeros = "utf-16-le" if data[1:4096:2].count(0) >= data[0:4096:2].count(0) else "utf-16-be"
         return _leniently(data, unmarked_utf16(data) or by_zeros, name)
     return _regional(data, name)
 
 
-def _leniently(data: bytes, encoding: str, name: str) -> tuple[str, list[str]]:
+def _leniently(data: bytes, encoding: str, name: str) -> Decoded:
     text = data.decode(encoding, "replace").removeprefix("\ufeff")
     damaged = text.count("\ufffd")
     if damaged > _DAMAGED_SHARE * len(text) + 1:
         raise IngestError("unknown_encoding", f"{name} is damaged {encoding} text: save it again as UTF-8.")
-    return text, ([f"{damaged} characters could not be read and show as \ufffd."] if damaged else [])
+    warnings = [f"{damaged} characters could not be read and show as \ufffd."] if damaged else []
+    return Decoded(text, encoding, warnings)
 
 
 def unmarked_utf16(data: bytes) -> str | None:
@@ -141,7 +163,7 @@ def unmarked_utf16(data: bytes) -> str | None:
     return None
 
 
-def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
+def _regional(data: bytes, name: str) -> Decoded:
     sample = data[:_SAMPLE_BYTES]
     utf8 = sample.decode("utf-8", "replace")
     # Mostly sound UTF-8 with a few broken bytes is UTF-8: a regional encoding would spoil all the rest.
@@ -150,25 +172,30 @@ def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
     if broken and beyond_ascii > 4 * broken:
         text = data.decode("utf-8", "replace")
         damaged = text.count("\ufffd")
-        return text, [f"{damaged} characters could not be read and show as \ufffd: the file is damaged UTF-8."]
+        warning = f"{damaged} characters could not be read and show as \ufffd: the file is damaged UTF-8."
+        return Decoded(text, "utf-8", [warning])
     best, best_score = None, 0.0
     for encoding in _MULTIBYTE:
         score = _likeness(_prefix(sample, encoding), encoding)
         if score > best_score:
             best, best_score = encoding, score
     if best_score < _CLEAR_LIKENESS and (wide := unmarked_utf16(data)):
-        return data.decode(wide, "replace"), [f"Read as {wide}: save it as UTF-8 if words look wrong."]
+        return Decoded(data.decode(wide, "replace"), wide, [_guessed(wide)])
     if best_score < _CLEAR_LIKENESS:
         # Too short to hold everyday characters: a heading, a list of names.
         best = "gb18030" if _is_common_gb2312(_prefix(sample, "gb18030")) else _single_byte(sample) or best
     if best is not None:
         try:
-            return data.decode(best), [f"Read as {best}: save it as UTF-8 if words look wrong."]
+            return Decoded(data.decode(best), best, [_guessed(best)])
         except UnicodeDecodeError:
             pass
     raise IngestError(
         "unknown_encoding", f"{name} is in no encoding that could be recognised: save it as UTF-8 and add it again."
     )
+
+
+def _guessed(encoding: str) -> str:
+    return f"Read as {encoding}: save it as UTF-8 if words look wrong."
 
 
 def _prefix(sample: bytes, encoding: str) -> str:

@@ -46,7 +46,7 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
                     raise IngestError(
                         "too_large", f"{name} has more than {MOST_CELLS:,} cells: save the sheets that matter alone."
                     )
-                values = tuple(_value(cell) for cell in row)
+                values = tuple(cell_words(cell) for cell in row)
                 if any(values):
                     rows.append(values)
                 if count % _ROWS_PER_REPORT == 0:
@@ -61,7 +61,8 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
     return Document(document_id, (title or PurePath(name).stem)[:200], "xlsx", laid.pages, laid.headings, warnings)
 
 
-def _value(cell: Any) -> str:
+def cell_words(cell: Any) -> str:
+    """What a cell of openpyxl holds, as a person reads it; empty where nothing, dates as in ISO 8601."""
     value = cell.value
     if value is None:
         return ""
@@ -95,12 +96,12 @@ def read_csv(data: bytes, document_id: str, name: str) -> Document:
 
 def _rows(text: str, suffix: str) -> Iterator[tuple[str, ...]]:
     csv.field_size_limit(max(131_072, len(text)))
-    delimiter = "\t" if suffix == ".tsv" else _delimiter(text)
+    delimiter = "\t" if suffix == ".tsv" else delimiter_of(text)
     for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
         yield tuple(row)
 
 
-def _delimiter(text: str) -> str:
+def delimiter_of(text: str) -> str:
     """What divides most lines into equally many cells."""
     sample = [line for line in text[:_SAMPLE_CHARACTERS].splitlines()[:200] if line.strip()]
     best, best_score = ",", 0
