@@ -72,7 +72,7 @@ class Changes:
                 _insert(connection, prepared)
                 staged.replace(self._files / f"{document.id}{prepared.suffix}")
             _join(connection, kb, document.id, name)
-            drop_unreferenced(connection)
+            _drop_unreferenced(connection)
             next_generation(connection)
         self._sweep_files()
 
@@ -83,7 +83,7 @@ class Changes:
                 return False
             _release_name(connection, kb, name, document_id)
             _join(connection, kb, document_id, name)
-            drop_unreferenced(connection)
+            _drop_unreferenced(connection)
             next_generation(connection)
         self._sweep_files()
         return True
@@ -94,7 +94,7 @@ class Changes:
             removed = connection.execute(
                 "DELETE FROM members WHERE document_id = ? AND (? IS NULL OR kb = ?)", (document_id, kb, kb)
             ).rowcount
-            drop_unreferenced(connection)
+            _drop_unreferenced(connection)
             next_generation(connection)
         self._sweep_files()
         return removed > 0
@@ -214,7 +214,7 @@ def new_keywords(connection: sqlite3.Connection) -> None:
     connection.execute(statement)
 
 
-def drop_unreferenced(connection: sqlite3.Connection) -> None:
+def _drop_unreferenced(connection: sqlite3.Connection) -> None:
     gone = "SELECT id FROM documents WHERE id NOT IN (SELECT document_id FROM members)"
     connection.execute(f"DELETE FROM keywords WHERE rowid IN (SELECT id FROM passages WHERE document_id IN ({gone}))")
     if connection.execute(f"DELETE FROM documents WHERE id IN ({gone})").rowcount:

@@ -111,14 +111,15 @@ def _base_faults(home: Home) -> Iterator[Fault]:
         yield Fault(
             "store_references",
             f"{len(orphans)} rows of {tables} belong to no document.",
-            mend=partial(mends.drop_orphans, home.database, home.folder / "files"),
+            mend=partial(mends.drop_orphans, home.database),
         )
     lost = connection.execute("SELECT count(*) FROM documents WHERE id NOT IN (SELECT document_id FROM members)")
     if count := lost.fetchone()[0]:
         yield Fault(
             "document_lost",
-            f"{count} documents belong to no base.",
-            mend=partial(mends.drop_orphans, home.database, home.folder / "files"),
+            f"{count} documents belong to no base, so that nothing finds them: they are put into a base of their own, "
+            f"{mends.RECOVERED_KB}.",
+            mend=partial(mends.recover, home.database),
         )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple
-from pathlib import Path
+from datetime import UTC, datetime
 
-from ingest.changes import drop_unreferenced, insert_passages, insert_words, new_keywords, next_generation
+from ingest.changes import insert_passages, insert_words, new_keywords, next_generation
 from ingest.database import Database
 from ingest.document import Paragraph, Passage
 from ingest.embed import Vectors
-from ingest.sweep import sweep
+from ingest.sweep import mark
+
+RECOVERED_KB = "recovered"
 
 
 def mend_passages(database: Database, document_id: str, passages: Sequence[Passage], vectors: Vectors) -> None:
@@ -57,12 +59,23 @@ def mend_keywords(database: Database) -> None:
         next_generation(connection)
 
 
-def drop_orphans(database: Database, files: Path) -> None:
-    """Erases documents without a base, and rows without a document."""
+def drop_orphans(database: Database) -> None:
+    """Erases rows of documents that are not there."""
     with database.writing() as connection:
         for table in ("members", "pages", "paragraphs", "sections", "passages"):
             connection.execute(f"DELETE FROM {table} WHERE document_id NOT IN (SELECT id FROM documents)")
-        drop_unreferenced(connection)
         connection.execute("DELETE FROM keywords WHERE rowid NOT IN (SELECT id FROM passages)")
+        mark(connection)
         next_generation(connection)
-    sweep(database, files)
+
+
+def recover(database: Database) -> None:
+    """Puts documents without a base into `RECOVERED_KB`, under their ids: nobody knows whose they are."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    with database.writing() as connection:
+        connection.execute(
+            """INSERT INTO members SELECT ?, id, id || suffix, ? FROM documents
+               WHERE id NOT IN (SELECT document_id FROM members)""",
+            (RECOVERED_KB, now),
+        )
+        next_generation(connection)
