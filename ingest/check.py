@@ -7,7 +7,7 @@ at once more before it is called so.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -124,7 +124,7 @@ def _base_faults(home: Home) -> Iterator[Fault]:
 
 
 _ANEW: dict[Part, str] = {
-    "pages": "Its text stays; to have the pages too, remove the document and add its file again.",
+    "pages": "They are cut anew at the text's page breaks; printed labels that were lost stay lost.",
     "paragraphs": "They are cut anew from the text.",
     "passages": "They are cut and embedded anew from the text.",
     "sections": "They are cut anew when they are asked for.",
@@ -138,19 +138,20 @@ def _document_faults(home: Home, document_id: str) -> Iterator[Fault]:
             return
         laws = list(broken_laws(connection, document_id, row[0]))
         wrong = list(wrong_passages(connection, document_id, row[0]))
-    mends = {
+    mends_by_part: dict[Part, Callable[[], None]] = {
+        "pages": lambda: mends.mend_pages(home.database, document_id),
         "paragraphs": lambda: _cut_paragraphs(home, document_id),
         "passages": lambda: _cut_passages(home, document_id),
         "sections": lambda: mends.drop_sections(home.database, document_id),
     }
     for part, what in laws:
         sentence = f"The {part} of {document_id} do not cover its text: {what}. {_ANEW[part]}"
-        yield Fault(f"{part}_broken", sentence, document_id, mends.get(part))
+        yield Fault(f"{part}_broken", sentence, document_id, mends_by_part[part])
     for code in dict.fromkeys(code for code, _, _ in wrong):
         few = [(what, passage) for each, what, passage in wrong if each == code]
         more = f" (and {len(few) - 1} more of its passages)" if len(few) > 1 else ""
         sentence = f"Passage {few[0][1].number} of {document_id} {few[0][0]}{more}. {_ANEW['passages']}"
-        yield Fault(code, sentence, document_id, mends["passages"])
+        yield Fault(code, sentence, document_id, mends_by_part["passages"])
 
 
 def _keyword_faults(home: Home) -> Iterator[Fault]:

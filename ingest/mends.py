@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ingest.changes import insert_passages, insert_words, new_keywords, next_generation
 from ingest.database import Database
-from ingest.document import Paragraph, Passage
+from ingest.document import PAGE_BREAK, Paragraph, Passage
 from ingest.embed import Vectors
 from ingest.sweep import mark
 
@@ -38,6 +38,29 @@ def mend_paragraphs(database: Database, document_id: str, paragraphs: Sequence[P
             connection.executemany(
                 "INSERT INTO paragraphs VALUES (?,?,?,?,?)", [(document_id, *astuple(one)) for one in paragraphs]
             )
+
+
+def mend_pages(database: Database, document_id: str) -> None:
+    """Cuts a document's pages anew at its page breaks; labels and origins of pages that were right are kept."""
+    with database.writing() as connection:
+        row = connection.execute("SELECT text FROM documents WHERE id = ?", (document_id,)).fetchone()
+        if row is None:
+            return
+        kept = {
+            (start, end): (label, origin)
+            for start, end, label, origin in connection.execute(
+                'SELECT start, "end", label, origin FROM pages WHERE document_id = ?', (document_id,)
+            )
+        }
+        connection.execute("DELETE FROM pages WHERE document_id = ?", (document_id,))
+        start = 0
+        for number, text in enumerate(row[0].split(PAGE_BREAK), 1):
+            end = start + len(text)
+            label, origin = kept.get((start, end), (None, "text"))
+            connection.execute(
+                "INSERT INTO pages VALUES (?,?,?,?,?,?)", (document_id, number, label, start, end, origin)
+            )
+            start = end + len(PAGE_BREAK)
 
 
 def drop_sections(database: Database, document_id: str) -> None:
