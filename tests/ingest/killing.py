@@ -28,6 +28,7 @@ from ingest.document import Document, Page
 from ingest.embed_hashing import HashingEmbedder
 from ingest.identity import identity
 from ingest.index import load_index
+from ingest.occupancy import Occupancy
 from ingest.passages import split_passages
 from ingest.restore import restore
 
@@ -168,6 +169,7 @@ def kill_once(home: Path, before: Run, seed: int, run_command: bool = False) -> 
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
+    wait_until_alone(home)
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
     acknowledged = [line["done"] for line in lines if "done" in line]
     possible = [acknowledged[-1], *(line["doing"] for line in lines[-1:] if "doing" in line)]
@@ -178,6 +180,19 @@ def kill_once(home: Path, before: Run, seed: int, run_command: bool = False) -> 
     problems += list(problems_of(corpus, home, held, possible, used))
     corpus.close()
     return Run(held, used, len(acknowledged) - 1, tuple(problems))
+
+
+def wait_until_alone(home: Path) -> None:
+    """A reading process that was just being started at the kill holds what its parent held, until it runs itself."""
+    deadline = time.monotonic() + 60
+    while home.exists():
+        occupancy = Occupancy(home)
+        alone = occupancy.alone
+        occupancy.close()
+        if alone:
+            return
+        assert time.monotonic() < deadline, "somebody else has the home open"
+        time.sleep(0.01)
 
 
 def problems_of(corpus: Corpus, home: Path, held: State, possible: list[State], used: frozenset[str]) -> Iterator[str]:

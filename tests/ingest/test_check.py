@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -22,15 +23,24 @@ MANUAL = "# Manual\n\n" + "\n\n".join(
 )
 
 
-@pytest.fixture
-def home(tmp_path: Path, write: Callable[[str, str], Path]) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with two documents, kept sections and a saved vector index."""
-    corpus = Corpus.open(tmp_path / "home", SETTINGS)
+    folder = tmp_path_factory.mktemp("made")
+    corpus = Corpus.open(folder / "home", SETTINGS)
     for name, text in (("manual.md", MANUAL), ("boiler.md", "# Boiler\n\nThe crimson boiler starts at dawn.")):
-        corpus.sections(corpus.add(write(name, text)).document_id)
+        path = folder / name
+        path.write_text(text)
+        corpus.sections(corpus.add(path).document_id)
     corpus.search("pump")
     corpus.close()
-    return tmp_path / "home"
+    return folder / "home"
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Path:
+    """One of its own for each test."""
+    return Path(shutil.copytree(made, tmp_path / "home"))
 
 
 def checked(home: Path, repair: bool = False) -> Report:
