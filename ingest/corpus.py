@@ -276,6 +276,15 @@ class Corpus:
         scope = Scope(kb, None if doc_ids is None else tuple(doc_ids))
         if self._embedders.base_name is None:
             return ()
+        try:
+            return self._searched(question, scope, k, also)
+        except IngestError as error:
+            # Between choosing the base's embedder and searching, a rebuild put another one's passages in place.
+            if error.code != "embedder_changed" or self._embedders.for_text().name != self._embedders.base_name:
+                raise
+            return self._searched(question, scope, k, also)
+
+    def _searched(self, question: str, scope: Scope, k: int, also: Sequence[str]) -> tuple[Hit, ...]:
         embedder = self.embedder
         with self._database.reading() as connection:
             return search(connection, self._nearest, embedder, question, scope, k, also)

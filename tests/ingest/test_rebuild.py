@@ -163,3 +163,26 @@ def test_two_rebuilds_at_once_are_refused(home):
         corpus.rebuild()
     assert caught.value.code == "rebuild_running"
     corpus.close()
+
+
+def test_a_search_that_a_rebuild_overtakes_is_made_again(home, monkeypatch):
+    """The base's embedder was chosen, and changed before the search began: nobody sees that."""
+    opened = {"hashing": HashingEmbedder(), "other": Other()}
+    monkeypatch.setattr("ingest.embed_choice.open_embedder", lambda name, offline: opened[name])
+    page = Corpus.open(home, IngestSettings(embedder="auto"))
+    rebuilding = Corpus.open(home, SETTINGS, embedder=opened["other"])
+    chosen = page._embedders.for_text
+    overtaken = []
+
+    def overtake(text: str = "") -> HashingEmbedder:
+        embedder = chosen(text)
+        if not overtaken:
+            overtaken.append(rebuilding.rebuild())
+        return embedder
+
+    monkeypatch.setattr(page._embedders, "for_text", overtake)
+    assert found(page, "cobalt pump")[0] == "cobalt.md"
+    assert overtaken == [3]
+    assert page.embedder.name == "other"
+    rebuilding.close()
+    page.close()
