@@ -96,7 +96,8 @@ def _leftovers(assistant: Assistant) -> Iterator[_Leftover]:
         parsed = parse_name(name)
         if parsed is None:
             return False
-        since = added.get(parsed[:2])
+        kb, file, _ = parsed
+        since = added.get((kb, file.rsplit("/", 1)[-1]))  # a measurement's own cache stands before the file's name
         return since is None or (created is not None and created < since)
 
     def tokens() -> set[str]:

@@ -17,7 +17,7 @@ from app.assistant import Assistant
 from app.keep import carried, secrets
 from app.power import LEDGER_NAME, EngineStatus, Power
 from app.reader import TOKENS_NAME, prefix_name
-from engine.kept import on_shelf
+from engine.kept import names_of, on_shelf
 from engine.ledger import Ledger
 from engine.shelf import Facts, Shelf
 from engine.tokens import _SCHEMA as TOKENS_SCHEMA
@@ -78,7 +78,8 @@ def test_check_finds_what_is_kept_of_documents_that_have_gone(home, command, set
     ledger.forget(lambda handle, name: False)
     ledger.close()
     with closing(sqlite3.connect(home / LEDGER_NAME)) as connection, connection:
-        for name in (mine, gone):
+        apart = prefix_name("default/measured", "library.md", [SECTION])
+        for name in (mine, gone, apart):
             connection.execute("INSERT INTO prefixes VALUES (?, ?, 'i', 0, NULL)", (name, name))
     now = time.time()
     shelved(home, ("p1", mine, now), ("p2", gone, now), ("p3", mine, now - 9_999))
@@ -88,6 +89,7 @@ def test_check_finds_what_is_kept_of_documents_that_have_gone(home, command, set
     code, report = checked(command, "--repair")
     assert (code, all(finding["mended"] for finding in report["findings"])) == (0, True)
     assert checked(command)[1]["findings"] == []
+    assert names_of(home / LEDGER_NAME) == {mine, apart}
     with closing(sqlite3.connect(home / TOKENS_NAME)) as connection:
         assert connection.execute("SELECT document FROM places").fetchall() == [(document.id,)]
         assert connection.execute("SELECT count(*) FROM tokens").fetchone() == (1,)
