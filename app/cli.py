@@ -18,6 +18,7 @@ from app import commands_documents as documents
 from app import commands_engine as engine
 from app import commands_files as files
 from app import commands_fit as sizes
+from app import commands_keep as keeping
 from app import commands_questions as questions
 from app import terminal
 from app.problem import tell
@@ -41,6 +42,9 @@ for command in (
     files.extract,
 ):
     app.command(rich_help_panel="Documents")(command)
+app.command(rich_help_panel="Home")(keeping.check)
+app.command(rich_help_panel="Home")(keeping.backup)
+app.command(rich_help_panel="Home")(keeping.restore)
 app.command(rich_help_panel="Questions")(questions.ask)
 app.command(rich_help_panel="Questions")(many.batch)
 app.command(rich_help_panel="Questions")(questions.demo)

@@ -149,15 +149,40 @@ class Power:
         )
 
     def free(self, namespace: str, is_meant: Callable[[str], bool]) -> int:
-        """Frees the prefixes of a namespace whose name is meant, where an engine runs that knows handles; how many.
+        """Frees the prefixes of a namespace whose name is meant; how many. Blocking; starts nothing.
 
-        Blocking; starts nothing.
+        Where no engine runs, those that the next one would come back with.
         """
         from engine.free import free_named
+        from engine.kept import erase_from_shelf
         from engine.lease import find
 
         running = find(self._settings.engine)
-        return 0 if running is None else free_named(running, namespace, is_meant)
+        if running is not None:
+            return free_named(running, namespace, is_meant)
+        return erase_from_shelf(
+            self._settings.engine.state_dir / "plugin",
+            lambda facts: facts.namespace == namespace and is_meant(facts.name),
+        )
+
+    def registered(self) -> tuple[tuple[str, str, float | None], ...]:
+        """(namespace, name, Unix time of its registration) of each prefix of the engine that runs, or of the next one.
+
+        Blocking; starts nothing. Of an engine elsewhere that does not run, nothing is known.
+
+        Raises:
+            EngineError: `engine_unreachable`, `engine_failed`, `state_unusable`.
+        """
+        from engine.kept import on_shelf
+        from engine.lease import find
+        from engine.look import look
+
+        running = find(self._settings.engine)
+        if running is None:
+            kept = on_shelf(self._settings.engine.state_dir / "plugin")
+            return tuple((facts.namespace, facts.name, facts.created) for facts in kept)
+        view = look(running.url, running.token) if running.features is not None else None
+        return tuple((one.namespace, one.name, one.created) for one in view.prefixes) if view else ()
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """Forgets all that is remembered of prefixes whose name is meant. Blocking."""

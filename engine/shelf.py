@@ -26,6 +26,7 @@ T = TypeVar("T")
 TokenIds = npt.NDArray[np.int32]
 
 BYTES_PER_TOKEN = 4
+SHELF_NAME = "prefixes.sqlite"
 _SUFFIX = ".i32"
 _COLUMNS = (
     "id, namespace, name, num_tokens, ttl_s, pinned, generation, created, renewed, last_used, hits, kept, sessions"
@@ -187,7 +188,7 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file = CacheFile(folder / "prefixes.sqlite", _SCHEMA)
+        self._file = CacheFile(folder / SHELF_NAME, _SCHEMA)
 
     def run(self, work: Callable[[Rows], T]) -> T:
         """Runs `work` in one transaction; where it raises, no row has changed. It may be run twice.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ingest.database import Database
-from ingest.document import Document, IngestError, Paragraph, Passage, Section
+from ingest.document import Document, Paragraph, Passage, Section
 from ingest.embed import Vectors
 from ingest.identity import EmbedderIdentity, check_identity
 from ingest.keywords import index_words
+from ingest.sweep import mark, sweep
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,14 @@ class Prepared:
     num_tokens: int
     suffix: str
     num_bytes: int
+
+
+Cut = tuple[Sequence[Passage], Vectors]
+"""The passages of a document, and their vectors, a row each."""
+
+
+class _NotMadeError(Exception):
+    """Ends a transaction that lacks the passages of a document."""
 
 
 class Changes:
@@ -64,7 +73,7 @@ class Changes:
                 staged.replace(self._files / f"{document.id}{prepared.suffix}")
             _join(connection, kb, document.id, name)
             _drop_unreferenced(connection)
-            _next_generation(connection)
+            next_generation(connection)
         self._sweep_files()
 
     def join(self, kb: str, document_id: str, name: str) -> bool:
@@ -75,7 +84,7 @@ class Changes:
             _release_name(connection, kb, name, document_id)
             _join(connection, kb, document_id, name)
             _drop_unreferenced(connection)
-            _next_generation(connection)
+            next_generation(connection)
         self._sweep_files()
         return True
 
@@ -86,31 +95,32 @@ class Changes:
                 "DELETE FROM members WHERE document_id = ? AND (? IS NULL OR kb = ?)", (document_id, kb, kb)
             ).rowcount
             _drop_unreferenced(connection)
-            _next_generation(connection)
+            next_generation(connection)
         self._sweep_files()
         return removed > 0
 
     def replace_passages(
-        self, documents: Sequence[tuple[str, Sequence[Passage], Vectors]], identity: EmbedderIdentity
-    ) -> None:
-        """Puts new passages in place of all old ones; documents removed meanwhile are passed over.
+        self, made: Callable[[str, str], Cut | None], identity: EmbedderIdentity, run: str
+    ) -> int | None:
+        """Puts new passages in place of all old ones; returns their number.
 
-        Raises:
-            IngestError: `base_changed` where a document was added meanwhile, which would be left without passages.
+        Args:
+            run: Names the rebuild, so that it is known to have ended.
+            made: Gives the new ones of a document id and its text. Where it has none (a document was added meanwhile)
+                nothing is changed, and None returned.
         """
-        with self._database.writing() as connection:
-            stored = {row["id"] for row in connection.execute("SELECT id FROM documents WHERE trim(text) <> ''")}
-            if stored - {document_id for document_id, _, _ in documents}:
-                raise IngestError("base_changed", "A document was added while the base was rebuilt: rebuild it again.")
-            connection.execute("DELETE FROM keywords")
-            connection.execute("DELETE FROM passages")
-            for document_id, passages, vectors in documents:
-                if document_id in stored:
-                    text = connection.execute("SELECT text FROM documents WHERE id = ?", (document_id,)).fetchone()[0]
-                    _insert_passages(connection, document_id, text, passages, vectors)
-            connection.execute("DELETE FROM meta WHERE key = 'embedder'")
-            check_identity(connection, identity, bind=True)
-            _next_generation(connection)
+        try:
+            with self._database.writing() as connection:
+                num_passages = _replace_all(connection, made)
+                connection.execute("DELETE FROM meta WHERE key = 'embedder'")
+                check_identity(connection, identity, bind=True)
+                connection.execute("INSERT OR REPLACE INTO meta VALUES ('rebuilt', ?)", (run,))
+                mark(connection)
+                next_generation(connection)
+        except _NotMadeError:
+            return None
+        self._sweep_files()
+        return num_passages
 
     def save_sections(self, document_id: str, budget: int, sections: Sequence[Section]) -> None:
         """Keeps the sections of a budget; the same document and budget give the same sections, so the first stays."""
@@ -122,13 +132,7 @@ class Changes:
                 )
 
     def _sweep_files(self) -> None:
-        # In a transaction of its own, after the commit: under the write lock nobody else is between storing a file and
-        # committing its document, and a crash before this leaves a file too many, never one too few.
-        with self._database.writing() as connection:
-            stored = {row["id"] for row in connection.execute("SELECT id FROM documents")}
-            for path in self._files.iterdir():
-                if path.name.split(".")[0] not in stored:
-                    path.unlink(missing_ok=True)
+        sweep(self._database, self._files)
 
 
 def _exists(connection: sqlite3.Connection, document_id: str) -> bool:
@@ -171,10 +175,10 @@ def _insert(connection: sqlite3.Connection, prepared: Prepared) -> None:
         "INSERT INTO paragraphs VALUES (?,?,?,?,?)",
         [(document.id, *astuple(paragraph)) for paragraph in prepared.paragraphs],
     )
-    _insert_passages(connection, document.id, document.text, prepared.passages, prepared.vectors)
+    insert_passages(connection, document.id, document.text, prepared.passages, prepared.vectors)
 
 
-def _insert_passages(
+def insert_passages(
     connection: sqlite3.Connection, document_id: str, text: str, passages: Sequence[Passage], vectors: Vectors
 ) -> None:
     for passage, vector in zip(passages, vectors, strict=True):
@@ -182,15 +186,40 @@ def _insert_passages(
             'INSERT INTO passages (document_id, number, page, start, "end", vector) VALUES (?,?,?,?,?,?)',
             (document_id, *astuple(passage), vector.astype("<f4").tobytes()),
         ).lastrowid
-        words = " ".join(index_words(text[passage.start : passage.end]))
-        connection.execute("INSERT INTO keywords (rowid, words) VALUES (?, ?)", (id_, words))
+        assert id_ is not None
+        insert_words(connection, id_, text[passage.start : passage.end])
+
+
+def insert_words(connection: sqlite3.Connection, id_: int, text: str) -> None:
+    connection.execute("INSERT INTO keywords (rowid, words) VALUES (?, ?)", (id_, " ".join(index_words(text))))
+
+
+def _replace_all(connection: sqlite3.Connection, made: Callable[[str, str], Cut | None]) -> int:
+    new_keywords(connection)
+    connection.execute("DELETE FROM passages")
+    num_passages = 0
+    for document_id, text in connection.execute("SELECT id, text FROM documents").fetchall():
+        cut = made(document_id, text)
+        if cut is None:
+            raise _NotMadeError
+        insert_passages(connection, document_id, text, *cut)
+        num_passages += len(cut[0])
+    return num_passages
+
+
+def new_keywords(connection: sqlite3.Connection) -> None:
+    # Dropped rather than emptied: a damaged index can't be emptied, and a large one is slow to.
+    statement = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'keywords'").fetchone()[0]
+    connection.execute("DROP TABLE keywords")
+    connection.execute(statement)
 
 
 def _drop_unreferenced(connection: sqlite3.Connection) -> None:
     gone = "SELECT id FROM documents WHERE id NOT IN (SELECT document_id FROM members)"
     connection.execute(f"DELETE FROM keywords WHERE rowid IN (SELECT id FROM passages WHERE document_id IN ({gone}))")
-    connection.execute(f"DELETE FROM documents WHERE id IN ({gone})")
+    if connection.execute(f"DELETE FROM documents WHERE id IN ({gone})").rowcount:
+        mark(connection)
 
 
-def _next_generation(connection: sqlite3.Connection) -> None:
+def next_generation(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")

@@ -8,20 +8,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from ingest.add import Added, AddStatus, Outcome, add_file, prepare
+from ingest.add import Added, AddStatus, Outcome, add_file
+from ingest.backup import SNAPSHOTS, BackedUp, backup
 from ingest.changes import Changes
+from ingest.check import Home, check
 from ingest.database import Database
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
-from ingest.identity import EmbedderIdentity
+from ingest.findings import Report
 from ingest.language import languages_of
 from ingest.neighbours import PASSAGES_A_PLACE, places
+from ingest.occupancy import Occupancy
 from ingest.read import Progress
+from ingest.rebuild import rebuild
+from ingest.restore import left_behind
 from ingest.search import Hit, Scope, search
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store, StoredDocument
+from ingest.sweep import clear_up
 from ingest.vectors import NearestPassages
 
 _FEWEST_ID_LETTERS = 4
@@ -35,15 +41,25 @@ class Corpus:
 
     def __init__(self, home: Path, settings: IngestSettings, embedder: Embedder | None) -> None:
         self.settings = settings
+        self._home = home
         files = home / "files"
         self._staging = home / "staging"
         for folder in (files, self._staging):
             folder.mkdir(parents=True, exist_ok=True)
-        self._database = Database(home / "documents.sqlite3")
+        self._occupancy = Occupancy(home)
+        try:
+            self._database = Database(home / "documents.sqlite3")
+            if self._occupancy.alone:
+                clear_up(self._database, files, (self._staging, home / SNAPSHOTS))
+                left_behind(home, clear=True)
+        except BaseException:
+            self._occupancy.close()
+            raise
+        self._occupancy.share()
         self._store = Store(self._database, files)
         self._changes = Changes(self._database, files)
         self._nearest = NearestPassages(home / "passages.faiss")
-        self._embedders = Embedders(self._database, settings, embedder)
+        self._embedders = Embedders(self._database, settings, embedder, home)
         self._languages: dict[str, tuple[str, ...]] = {}
         self._told_not_read = False
 
@@ -62,6 +78,7 @@ class Corpus:
     def close(self) -> None:
         """Ends all threads' use; the object can't be used afterwards."""
         self._database.close()
+        self._occupancy.close()
 
     # -- changing
 
@@ -120,20 +137,33 @@ class Corpus:
         return self._changes.remove(doc_id, kb)
 
     def rebuild(self, progress: Progress | None = None) -> int:
-        """Cuts and embeds all stored texts again with the present embedder; the old passages serve until it is done.
+        """Cuts and embeds all stored texts again with the embedder that is set; the old passages serve until then.
 
-        Returns the number of passages. Needed after another embedder was set; reads no files.
+        Returns the number of passages. Needed after another embedder was set; reads no files. Others may search, add
+        and remove meanwhile; after a crash the next call goes on where this one was. `progress` counts passages.
+
+        Raises:
+            IngestError: `rebuild_running`.
         """
-        done = []
-        ids = sorted({document.id for document in self._store.documents(None)})
         embedder = self._embedders.for_rebuild(self.languages(None))
-        for number, doc_id in enumerate(ids, 1):
-            prepared = prepare(self._store.document(doc_id), embedder, self.settings, "", 0, None)
-            done.append((doc_id, prepared.passages, prepared.vectors))
-            if progress:
-                progress("embed", number, len(ids))
-        self._changes.replace_passages(done, EmbedderIdentity(embedder.name, embedder.dimension))
-        return sum(len(passages) for _, passages, _ in done)
+        return rebuild(self._home, self._database, self._store, self._changes, embedder, self.settings, progress)
+
+    # -- keeping
+
+    def check(self, *, repair: bool = False) -> Report:
+        """Looks whether all that is stored fits together; with `repair`, what can be made anew is."""
+        home = Home(self._home, self._database, self._store, self._embedders, self.settings)
+        return check(home, repair)
+
+    def backup(self, path: Path, beside: Sequence[Path] = (), progress: Progress | None = None) -> BackedUp:
+        """Writes the base, the original files and the files `beside` (below the home) into one archive.
+
+        As all of it is at one moment, while others go on.
+
+        Raises:
+            IngestError: `backup_failed`; no file is left then.
+        """
+        return backup(self._home, self._database, path, beside, progress)
 
     # -- asking
 
@@ -246,6 +276,15 @@ class Corpus:
         scope = Scope(kb, None if doc_ids is None else tuple(doc_ids))
         if self._embedders.base_name is None:
             return ()
+        try:
+            return self._searched(question, scope, k, also)
+        except IngestError as error:
+            # Between choosing the base's embedder and searching, a rebuild put another one's passages in place.
+            if error.code != "embedder_changed" or self._embedders.for_text().name != self._embedders.base_name:
+                raise
+            return self._searched(question, scope, k, also)
+
+    def _searched(self, question: str, scope: Scope, k: int, also: Sequence[str]) -> tuple[Hit, ...]:
         embedder = self.embedder
         with self._database.reading() as connection:
             return search(connection, self._nearest, embedder, question, scope, k, also)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 from ingest.database import Database
 from ingest.embed import Embedder, open_embedder
 from ingest.identity import identity
 from ingest.language import languages_of
+from ingest.rebuild import under_way
 from ingest.settings import IngestSettings
 
 AUTO = "auto"
@@ -45,12 +47,14 @@ class Embedders:
 
     Args:
         given: In place of whatever the settings name.
+        home: Where a rebuild that is under way can be seen.
     """
 
-    def __init__(self, database: Database, settings: IngestSettings, given: Embedder | None) -> None:
+    def __init__(self, database: Database, settings: IngestSettings, given: Embedder | None, home: Path) -> None:
         self._database = database
         self._settings = settings
         self._given = given
+        self._home = home
         self._loaded: dict[str, Embedder] = {}
         self._lock = threading.Lock()
 
@@ -62,9 +66,24 @@ class Embedders:
         return None if kept is None else kept.name
 
     def for_text(self, text: str = "") -> Embedder:
-        """The named one; else the base's, which another process may have changed; else the one for a first `text`."""
+        """The named one; else the base's, which another process may have changed; else the one for a first `text`.
+
+        While a base is rebuilt with the named one, the base's: the old passages serve until the new ones are in place.
+        """
         named = self._settings.embedder
-        return self._open(named if named != AUTO else self.base_name or choose(languages_of(text)))
+        base = self.base_name
+        if base is not None and (named == AUTO or self._is_rebuilt_with(named)):
+            return self._open(base)
+        return self._open(named if named != AUTO else choose(languages_of(text)))
+
+    def _is_rebuilt_with(self, named: str) -> bool:
+        with self._database.reading() as connection:
+            return under_way(self._home, connection) == named
+
+    def of_base(self) -> Embedder:
+        """The one that the base was made with, whatever is named."""
+        base = self.base_name
+        return self.for_text() if base is None else self._open(base)
 
     def for_rebuild(self, languages: Iterable[str]) -> Embedder:
         """The named one; else the one for a base of `languages`, whatever it was made with."""

@@ -66,6 +66,9 @@ class FakePower:
         self.freed.append((namespace, sorted(prefix.name for prefix in meant)))
         return sum(self.engine._named.free(prefix) for prefix in meant)
 
+    def registered(self) -> tuple[tuple[str, str, float | None], ...]:
+        return ()
+
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         self.engine._ledger.forget(lambda handle, name: is_meant(name))
 
