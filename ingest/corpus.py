@@ -15,14 +15,15 @@ from ingest.document import Document, IngestError, Page, Paragraph, Passage, Sec
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
 from ingest.identity import EmbedderIdentity
+from ingest.index import open_home
 from ingest.language import languages_of
 from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.read import Progress
-from ingest.search import Hit, Scope, search
+from ingest.scope import ANYTHING, Filters, Scope, matching_documents
+from ingest.search import Hit, Lookup, search
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store, StoredDocument
-from ingest.vectors import NearestPassages
 
 _FEWEST_ID_LETTERS = 4
 
@@ -42,7 +43,7 @@ class Corpus:
         self._database = Database(home / "documents.sqlite3")
         self._store = Store(self._database, files)
         self._changes = Changes(self._database, files)
-        self._nearest = NearestPassages(home / "passages.faiss")
+        self._lookup = Lookup(open_home(settings.vector_index, home / "passages.faiss"))
         self._embedders = Embedders(self._database, settings, embedder)
         self._languages: dict[str, tuple[str, ...]] = {}
         self._told_not_read = False
@@ -234,21 +235,23 @@ class Corpus:
         doc_ids: Sequence[str] | None = None,
         k: int = 10,
         also: Sequence[str] = (),
+        filters: Filters = ANYTHING,
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
 
         Args:
             also: The question in other words or languages, searched beside it.
+            filters: What a hit has to be; it is looked at before ranking.
 
         Raises:
             IngestError: `embedder_changed`.
         """
-        scope = Scope(kb, None if doc_ids is None else tuple(doc_ids))
+        scope = Scope(kb, None if doc_ids is None else tuple(doc_ids), filters)
         if self._embedders.base_name is None:
             return ()
         embedder = self.embedder
         with self._database.reading() as connection:
-            return search(connection, self._nearest, embedder, question, scope, k, also)
+            return search(connection, self._lookup, embedder, question, scope, k, also)
 
     def places(
         self,
@@ -258,9 +261,10 @@ class Corpus:
         doc_ids: Sequence[str] | None = None,
         k: int = 10,
         also: Sequence[str] = (),
+        filters: Filters = ANYTHING,
     ) -> tuple[Hit, ...]:
         """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
-        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also)
+        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also, filters=filters)
         return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
 
     @property
