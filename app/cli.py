@@ -35,6 +35,7 @@ for command in (
     documents.ls,
     documents.show,
     documents.rm,
+    documents.tag,
     documents.search,
     documents.rebuild,
     files.extract,

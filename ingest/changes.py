@@ -12,8 +12,9 @@ from pathlib import Path
 from ingest.database import Database
 from ingest.document import Document, IngestError, Paragraph, Passage, Section
 from ingest.embed import Vectors
-from ingest.identity import EmbedderIdentity, check_identity
+from ingest.identity import EmbedderIdentity, check_identity, next_generation
 from ingest.keywords import index_words
+from ingest.tags import give_tags, tags_of_name
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,15 @@ class Changes:
         document = prepared.document
         with self._database.writing() as connection:
             check_identity(connection, identity, bind=bool(prepared.passages))
+            tags = tags_of_name(connection, kb, name)
             _release_name(connection, kb, name, document.id)
             if not _exists(connection, document.id):
                 _insert(connection, prepared)
                 staged.replace(self._files / f"{document.id}{prepared.suffix}")
             _join(connection, kb, document.id, name)
+            give_tags(connection, kb, document.id, tags)
             _drop_unreferenced(connection)
-            _next_generation(connection)
+            next_generation(connection)
         self._sweep_files()
 
     def join(self, kb: str, document_id: str, name: str) -> bool:
@@ -72,10 +75,12 @@ class Changes:
         with self._database.writing() as connection:
             if not _exists(connection, document_id):
                 return False
+            tags = tags_of_name(connection, kb, name)
             _release_name(connection, kb, name, document_id)
             _join(connection, kb, document_id, name)
+            give_tags(connection, kb, document_id, tags)
             _drop_unreferenced(connection)
-            _next_generation(connection)
+            next_generation(connection)
         self._sweep_files()
         return True
 
@@ -86,7 +91,7 @@ class Changes:
                 "DELETE FROM members WHERE document_id = ? AND (? IS NULL OR kb = ?)", (document_id, kb, kb)
             ).rowcount
             _drop_unreferenced(connection)
-            _next_generation(connection)
+            next_generation(connection)
         self._sweep_files()
         return removed > 0
 
@@ -110,7 +115,7 @@ class Changes:
                     _insert_passages(connection, document_id, text, passages, vectors)
             connection.execute("DELETE FROM meta WHERE key = 'embedder'")
             check_identity(connection, identity, bind=True)
-            _next_generation(connection)
+            next_generation(connection)
 
     def save_sections(self, document_id: str, budget: int, sections: Sequence[Section]) -> None:
         """Keeps the sections of a budget; the same document and budget give the same sections, so the first stays."""
@@ -190,7 +195,3 @@ def _drop_unreferenced(connection: sqlite3.Connection) -> None:
     gone = "SELECT id FROM documents WHERE id NOT IN (SELECT document_id FROM members)"
     connection.execute(f"DELETE FROM keywords WHERE rowid IN (SELECT id FROM passages WHERE document_id IN ({gone}))")
     connection.execute(f"DELETE FROM documents WHERE id IN ({gone})")
-
-
-def _next_generation(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")

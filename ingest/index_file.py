@@ -68,7 +68,7 @@ def save_index(path: Path, index: VectorIndex) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(_MAGIC + json.dumps(header).encode() + b"\n")
             for part in parts:
-                file.write(memoryview(part).cast("B") if part.size else b"")
+                file.write(part.data)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -97,5 +97,5 @@ def load_index(path: Path, make: Callable[[IndexState], VectorIndex] = FaissInde
 
 def _digest(ids: Ids, vectors: np.ndarray[Any, Any]) -> str:
     digest = hashlib.sha256(ids.tobytes())
-    digest.update(memoryview(vectors).cast("B") if vectors.size else b"")
+    digest.update(vectors.data)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Decides which passages may be found: those of a base, of named documents, pages, days and tags. Before any ranking."""
+"""Decides which passages may be found, before any ranking: those of a base, of documents, pages, days and tags."""
 
 from __future__ import annotations
 

@@ -57,11 +57,10 @@ def shares_of_words(
 def _places(connection: sqlite3.Connection, stem: str, *, is_beginning: bool) -> tuple[Ids, npt.NDArray[np.int64]]:
     """The passages that hold a word, and how many times each."""
     connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places USING fts5vocab(main, keywords, instance)")
-    if is_beginning:
-        condition, values = "term >= ? AND term <= ?", (stem, stem + _LAST_CHARACTER)
-    else:
-        condition, values = "term = ?", (stem,)
-    row = connection.execute(f"SELECT group_concat(doc) FROM temp.word_places WHERE {condition}", values).fetchone()
+    last = stem + _LAST_CHARACTER if is_beginning else stem
+    row = connection.execute(
+        "SELECT group_concat(doc) FROM temp.word_places WHERE term >= ? AND term <= ?", (stem, last)
+    ).fetchone()
     if not row[0]:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     every = np.fromstring(row[0], dtype=np.int64, sep=",")
