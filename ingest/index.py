@@ -67,8 +67,8 @@ class VectorIndex(Protocol):
 class IndexHome(Protocol):
     """Where an index is kept between runs."""
 
-    def load(self) -> VectorIndex | None:
-        """The kept index; None where there is none, or it is damaged."""
+    def load(self, base: str) -> VectorIndex | None:
+        """What is kept, at best of the store called `base`; None where nothing is, or it is damaged."""
         ...
 
     def new(self, state: IndexState) -> VectorIndex:

@@ -37,7 +37,7 @@ class FileHome:
         self._make = make
         self._num_new = 0
 
-    def load(self) -> VectorIndex | None:
+    def load(self, base: str) -> VectorIndex | None:
         self._num_new = 0
         return load_index(self._path, self._make)
 

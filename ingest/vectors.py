@@ -54,13 +54,17 @@ class NearestPassages:
         wanted = IndexState(base_id(connection), generation(connection), identity.name, identity.dimension)
         index = self._index
         if index is None:
-            index = self._home.load()
+            index = self._home.load(wanted.base)
             if index is not None and (index.state.generation > wanted.generation or not _agrees(index, connection)):
                 # What was kept is of another store, or of a state that this store was set back from.
                 index = None
-        if index is None or replace(index.state, generation=wanted.generation) != wanted:
-            index = self._home.new(replace(wanted, generation=-1))
-        if index.state.generation < wanted.generation:
+            elif index is not None:
+                index.moved_to(-1)  # what it holds is compared with the store once, whatever generation it says
+        state = None if index is None else index.state
+        if index is None or state is None or replace(state, generation=wanted.generation) != wanted:
+            state = replace(wanted, generation=-1)
+            index = self._home.new(state)
+        if state.generation < wanted.generation:
             num_added, num_removed = _catch_up(index, connection, roster)
             index.moved_to(wanted.generation)
             self._home.keep(index, num_added, num_removed)
