@@ -22,15 +22,19 @@ def search(
         100_000
     ),
     questions: Annotated[int, typer.Option("--questions", min=20, max=10_000, help="How many are asked.")] = 200,
+    embedder: Annotated[
+        str, typer.Option("--embedder", help="What makes vectors of questions is timed apart; none: not at all.")
+    ] = "minilm",
     as_json: Json = False,
 ) -> None:
     """Measure searching on one core, in an invented base in a folder of its own; nothing of yours is touched."""
-    from ingest.bench_search import measure
+    from ingest.bench_search import SearchJob, measure
 
     index = Settings.load().vector_index.get_secret_value()
-    with tempfile.TemporaryDirectory(prefix="readonce-bench-") as folder, terminal.bars("documents", 0) as bars:
-        stage = bars.stage("storing")
-        figures = measure(Path(folder), passages, questions, index, lambda done, total: stage("documents", done, total))
+    with tempfile.TemporaryDirectory(prefix="readonce-bench-") as folder, terminal.bars("", 0) as bars:
+        stage = bars.stage("documents")
+        job = SearchJob(Path(folder), passages, questions, index, None if embedder == "none" else embedder)
+        figures = measure(job, lambda done, total: stage("storing", done, total))
     if as_json:
         terminal.print_json(asdict(figures))
     else:
@@ -45,7 +49,7 @@ def _print(figures: SearchFigures) -> None:
         "its words alone": figures.words,
         "its meaning alone": figures.meaning,
         "search on a tenth of the pages": figures.filtered,
-        "the question's vector (minilm)": figures.embedding,
+        "the question's vector": figures.embedding,
     }
     for name, spread in rows.items():
         if spread is not None:

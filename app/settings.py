@@ -28,6 +28,8 @@ PASSED_ON_PREFIXES = ("READONCE_TEST_", "READONCE_PLUGIN_")
 TOML_NAME = "readonce.toml"
 
 FEWEST_SECTION_TOKENS = 256
+# A password may be part of them.
+NEVER_SHOWN = frozenset({"engine_token", "vector_index"})
 KV_CACHE_DTYPES: dict[str, Literal["auto", "bfloat16", "fp8"]] = {"auto": "auto", "bf16": "bfloat16", "fp8": "fp8"}
 
 
@@ -89,7 +91,7 @@ class Settings(BaseSettings):
     def _known_index(cls, index: SecretStr) -> SecretStr:
         kind = index.get_secret_value()
         if kind not in ("faiss", "numpy") and not kind.startswith(("postgresql://", "postgres://")):
-            raise ValueError("it is faiss, numpy or postgresql://user:password@host/database")
+            raise ValueError("should be faiss, numpy or postgresql://user:password@host/database")
         return index
 
     @classmethod
@@ -268,8 +270,9 @@ def _as_problem(error: ValidationError) -> Problem:
     if first["type"] == "extra_forbidden":
         return Problem("unknown_setting", f"{key!r} is not a setting; {_known()}", usage=True)
     said = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    shown = "something else" if key in NEVER_SHOWN else repr(first["input"])
     return Problem(
         "bad_setting",
-        f"The setting {key} ({PREFIX}{key.upper()}, or {key} in {TOML_NAME}) is {first['input']!r} but {said}.",
+        f"The setting {key} ({PREFIX}{key.upper()}, or {key} in {TOML_NAME}) is {shown} but {said}.",
         usage=True,
     )

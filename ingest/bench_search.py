@@ -6,17 +6,17 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from ingest.changes import Changes
 from ingest.corpus import Corpus
 from ingest.database import Database
-from ingest.document import IngestError
-from ingest.embed_choice import ENGLISH
+from ingest.embed import open_embedder
 from ingest.identity import EmbedderIdentity
 from ingest.index import open_home
 from ingest.invented import DIMENSION, InventedBase, InventedEmbedder, Question
@@ -26,8 +26,10 @@ from ingest.settings import IngestSettings
 from ingest.vectors import NearestPassages
 from ingest.word_search import shares_of_words
 
+Given = TypeVar("Given")
 _KB = "default"
 _POOL = 200
+_MOST_EMBEDDED = 50
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class SearchFigures:
         search: A whole search; the question's vector is given.
         words, meaning: Its two large parts alone.
         filtered: A search on a tenth of each document's pages.
-        embedding: Turning a question into a vector with the packaged embedder; None where none is installed.
+        embedding: Turning a question into a vector; None where that was not asked for.
         after_change: The first search after a document was added, with 300 passages.
         num_differing: Questions whose passages are not those that NumPy finds.
     """
@@ -75,22 +77,40 @@ class SearchFigures:
     num_differing: int
 
 
-def measure(
-    home: Path, num_passages: int, num_questions: int, index: str, progress: Callable[[int, int], None]
-) -> SearchFigures:
-    """Builds a base in the empty folder `home` and searches it.
+@dataclass(frozen=True)
+class SearchJob:
+    """What is measured.
+
+    Attributes:
+        home: An empty folder.
+        index: As `IngestSettings.vector_index`.
+        embedder: What turns questions into vectors is timed apart; None: not at all.
+    """
+
+    home: Path
+    num_passages: int
+    num_questions: int
+    index: str
+    embedder: str | None
+
+
+def measure(job: SearchJob, progress: Callable[[int, int], None]) -> SearchFigures:
+    """Builds a base and searches it.
 
     Args:
         progress: Told how many documents of how many are stored.
     """
-    invented = InventedBase(num_passages)
     started = time.monotonic()
-    build(home, invented, progress)
+    build(job.home, InventedBase(job.num_passages), progress)
     build_s = time.monotonic() - started
+    made_s = _alone(_first_answer, job)
+    return replace(_alone(_measured, job), build_s=build_s, first_made_s=made_s)
+
+
+def _alone(do: Callable[[SearchJob], Given], job: SearchJob) -> Given:
+    """In a process of its own, whose memory is nobody else's."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        made = process.submit(_first_answer, home, invented.num_passages, index).result()
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(_measured, home, invented.num_passages, num_questions, index, build_s, made).result()
+        return process.submit(do, job).result()
 
 
 def build(home: Path, invented: InventedBase, progress: Callable[[int, int], None]) -> None:
@@ -106,30 +126,29 @@ def build(home: Path, invented: InventedBase, progress: Callable[[int, int], Non
     database.close()
 
 
-def _first_answer(home: Path, num_passages: int, index: str) -> float:
+def _first_answer(job: SearchJob) -> float:
     """Seconds from opening the base to its first answer."""
-    (question,) = InventedBase(num_passages).questions(1)
+    questions = InventedBase(job.num_passages).questions(1)
     _on_one_core()
     started = time.monotonic()
-    corpus = _opened(home, index, [question])
-    corpus.search(question.text, kb=_KB)
+    corpus = _opened(job, questions)
+    corpus.search(questions[0].text, kb=_KB)
     seconds = time.monotonic() - started
     corpus.close()
     return seconds
 
 
-def _measured(
-    home: Path, num_passages: int, num_questions: int, index: str, build_s: float, made_s: float
-) -> SearchFigures:
+def _measured(job: SearchJob) -> SearchFigures:
+    """All but what `measure` adds."""
     import psutil
 
-    invented = InventedBase(num_passages)
-    questions = invented.questions(num_questions)
+    invented = InventedBase(job.num_passages)
+    questions = invented.questions(job.num_questions)
     _on_one_core()
     process = psutil.Process()
     before = process.memory_info().rss
     started = time.monotonic()
-    corpus = _opened(home, index, questions)
+    corpus = _opened(job, questions)
     corpus.search(questions[0].text, kb=_KB)
     kept_s = time.monotonic() - started
     after = process.memory_info().rss
@@ -139,12 +158,12 @@ def _measured(
     filtered = _spread(lambda one: corpus.search(one.text, kb=_KB, filters=tenth), questions)
     corpus.close()
 
-    database = Database(home / "documents.sqlite3")
-    path = home / "passages.faiss"
+    database = Database(job.home / "documents.sqlite3")
+    path = job.home / "passages.faiss"
     identity = EmbedderIdentity(InventedEmbedder.name, DIMENSION)
     with database.reading() as connection:
         roster = Rosters().of(connection)
-        nearest, exact = NearestPassages(open_home(index, path)), NearestPassages(open_home("numpy", path))
+        nearest, exact = NearestPassages(open_home(job.index, path)), NearestPassages(open_home("numpy", path))
         words = _spread(lambda one: shares_of_words(connection, one.text, roster, None, _POOL), questions)
         meaning = _spread(lambda one: nearest.search(connection, identity, roster, one.vector, _POOL, None), questions)
         differing = sum(
@@ -153,14 +172,14 @@ def _measured(
             for one in questions
         )
     database.close()
-    changed_ms = _after_change(home, index, questions[:2])
+    changed_ms = _after_change(job, questions[:2])
     return SearchFigures(
-        index.partition(":")[0],
-        num_passages,
+        job.index.partition(":")[0],
+        job.num_passages,
         invented.num_documents,
-        num_questions,
-        build_s,
-        made_s,
+        job.num_questions,
+        0.0,
+        0.0,
         kept_s,
         before / 1e6,
         after / 1e6,
@@ -168,39 +187,34 @@ def _measured(
         words,
         meaning,
         filtered,
-        _embedding(questions),
+        None if job.embedder is None else _embedding(job.embedder, questions),
         changed_ms,
         differing,
     )
 
 
-def _after_change(home: Path, index: str, questions: list[Question]) -> float:
-    corpus = _opened(home, index, questions)
+def _after_change(job: SearchJob, questions: list[Question]) -> float:
+    corpus = _opened(job, questions)
     corpus.search(questions[0].text, kb=_KB)
     (more,) = InventedBase(300, seed=8).documents()
-    staged = home / "staging" / more.document.id
+    staged = job.home / "staging" / more.document.id
     staged.write_text(more.document.text, encoding="utf-8")
-    database = Database(home / "documents.sqlite3")
-    changes = Changes(database, home / "files")
+    database = Database(job.home / "documents.sqlite3")
+    changes = Changes(database, job.home / "files")
     changes.add(more, _KB, "more.txt", EmbedderIdentity(InventedEmbedder.name, DIMENSION), staged)
     database.close()
     return _timed(lambda: corpus.search(questions[1].text, kb=_KB))
 
 
-def _embedding(questions: list[Question]) -> Spread | None:
-    from ingest.embed import open_embedder
-
-    try:
-        embedder = open_embedder(ENGLISH, offline=True)
-        embedder.embed_question("the first one loads the model")
-    except IngestError:
-        return None
-    return _spread(lambda one: embedder.embed_question(one.text), questions[:50])
+def _embedding(name: str, questions: list[Question]) -> Spread:
+    embedder = open_embedder(name, offline=True)
+    embedder.embed_question("the first one loads the model")
+    return _spread(lambda one: embedder.embed_question(one.text), questions[:_MOST_EMBEDDED])
 
 
-def _opened(home: Path, index: str, questions: list[Question]) -> Corpus:
-    settings = IngestSettings(embedder=InventedEmbedder.name, vector_index=index)
-    return Corpus.open(home, settings, embedder=InventedEmbedder(questions))
+def _opened(job: SearchJob, questions: list[Question]) -> Corpus:
+    settings = IngestSettings(embedder=InventedEmbedder.name, vector_index=job.index)
+    return Corpus.open(job.home, settings, embedder=InventedEmbedder(questions))
 
 
 def _on_one_core() -> None:

@@ -61,8 +61,7 @@ class InventedBase:
     def documents(self) -> Iterator[Prepared]:
         """All of them, ready to be stored."""
         for number in range(self.num_documents):
-            count = min(PASSAGES_A_DOCUMENT, self.num_passages - number * PASSAGES_A_DOCUMENT)
-            yield self._document(number, count)
+            yield self._document(number, self._count(number))
 
     def questions(self, count: int) -> list[Question]:
         """Each of three to eight words of one passage, the ordinary ones as often as they are met there."""
@@ -70,7 +69,7 @@ class InventedBase:
         asked = []
         for _ in range(count):
             number = int(random.integers(self.num_documents))
-            texts, vectors = self._passages(number, min(PASSAGES_A_DOCUMENT, self.num_passages))
+            texts, vectors = self._passages(number, self._count(number))
             at = int(random.integers(len(texts)))
             telling = [word for word in texts[at].split() if word not in COMMON_WORDS]
             (opening, (fewest, most)) = _ASKED
@@ -78,6 +77,10 @@ class InventedBase:
             noise = _unit(random.standard_normal(DIMENSION)) * _QUESTION_SPREAD
             asked.append(Question(" ".join([*opening, *words]), _unit(vectors[at] + noise)))
         return asked
+
+    def _count(self, number: int) -> int:
+        """Passages of one document."""
+        return min(PASSAGES_A_DOCUMENT, self.num_passages - number * PASSAGES_A_DOCUMENT)
 
     def _document(self, number: int, count: int) -> Prepared:
         texts, vectors = self._passages(number, count)
