@@ -73,6 +73,23 @@ def test_it_finds_what_numpy_finds(address):
     assert PgvectorHome(address).load("other") is None
 
 
+def test_with_an_index_on_the_server_no_fewer_are_found(address):
+    """An approximate index hands out 40 by itself; as many as were wanted come, and nearly all of the nearest."""
+    home = PgvectorHome(address)
+    there, exact = home.new(replace(STATE, base="fast")), ExactIndex(STATE)
+    for index in (there, exact):
+        index.add(np.arange(2000), vectors(2000, 1))
+    asked(address, "CREATE INDEX ON readonce_fast USING hnsw (vector vector_ip_ops)")
+    home._server.do("SET enable_seqscan = off")
+    home._server.do("SET enable_sort = off")
+    question = vectors(2000, 1)[7]
+    plan = home._server.rows("EXPLAIN SELECT id FROM readonce_fast ORDER BY vector <#> %s LIMIT 200", question)
+    assert "readonce_fast_vector_idx" in str(plan)
+    found, true = (dict(index.search(question, 200)) for index in (there, exact))
+    assert len(found) == 200
+    assert len(found.keys() & true.keys()) >= 180
+
+
 def test_a_corpus_on_it_answers_as_on_the_file(tmp_path, write, settings):
     """The same hits with the same cosines, before and after a document is replaced and one removed."""
     corpora = [
