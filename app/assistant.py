@@ -10,7 +10,7 @@ What the engine is told in passing (read this ahead, that has gone) stands in ap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.view import CacheView
     from ingest.add import Added
     from ingest.corpus import Corpus
+    from ingest.scope import Filters
     from ingest.search import Hit
     from ingest.store import StoredDocument
 
@@ -76,10 +77,13 @@ class Assistant:
         *,
         kb: str = DEFAULT_KB,
         name: str | None = None,
+        tags: Sequence[str] = (),
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Added:
-        """Takes one file in: read, split, embedded, stored and searchable when this returns."""
+        """Takes one file in: read, split, embedded, stored and searchable when this returns, with these tags more."""
         added = self.corpus.add(path, kb=kb, name=name, progress=progress)
+        if tags:
+            self.corpus.change_tags(added.document_id, kb, add=tags)
         if added.status == "replaced":
             self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name)
         return added
@@ -94,8 +98,17 @@ class Assistant:
         for name in names:
             self.ahead.gone(kb, name)
 
-    def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
-        return list(self.corpus.places(checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
+    def search(
+        self,
+        question: str,
+        *,
+        kb: str = DEFAULT_KB,
+        doc_id: str | None = None,
+        k: int = 10,
+        filters: Filters | None = None,
+    ) -> list[Hit]:
+        doc_ids = None if doc_id is None else [doc_id]
+        return list(self.corpus.places(checked(question), kb=kb, doc_ids=doc_ids, k=k, filters=filters))
 
     def find(self, words: str, kb: str = DEFAULT_KB) -> StoredDocument:
         """The document that `words` (an id, the beginning of one, a file name or a title) mean."""
@@ -117,6 +130,7 @@ class Assistant:
         *,
         kb: str = DEFAULT_KB,
         doc_id: str | None = None,
+        filters: Filters | None = None,
         conversation: Conversation | None = None,
         report: Report | None = None,
         apart: str = "",
@@ -127,6 +141,7 @@ class Assistant:
         Closing the iterator (`aclose`) aborts in the engine; the conversation then keeps the stopped answer's raw ids.
 
         Args:
+            filters: Which documents and pages may be searched; None: all.
             apart: A name for a cache of its own, so that a measurement's first question is cold whatever went before;
                 it ends with the assistant.
             session: The chat's name, which holds what was read until `ahead.release`.
@@ -136,7 +151,7 @@ class Assistant:
         """
         question = checked(question)
         planned = await self._finder.plan(
-            question, partial(self._ready, report), kb=kb, doc_id=doc_id, conversation=conversation
+            question, partial(self._ready, report), kb=kb, doc_id=doc_id, filters=filters, conversation=conversation
         )
         if not planned.sections:
             said = nothing_relevant(planned.num_documents, language_of(question))

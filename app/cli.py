@@ -37,6 +37,7 @@ for command in (
     documents.ls,
     documents.show,
     documents.rm,
+    documents.tag,
     documents.search,
     documents.rebuild,
     files.extract,
@@ -53,7 +54,7 @@ app.command(rich_help_panel="Engine")(engine.serve)
 app.command(rich_help_panel="Engine")(engine.status)
 app.command(rich_help_panel="Engine")(engine.engine)
 app.command(rich_help_panel="Engine")(sizes.fit)
-app.command(rich_help_panel="Engine")(benchmark.bench)
+app.add_typer(benchmark.measuring, name="bench", rich_help_panel="Engine")
 
 
 def _version(wanted: bool) -> None:

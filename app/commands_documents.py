@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app import terminal
+from app.filters import Pages, Since, Until, WithTags, filters
 from app.problem import Problem, tell
 from app.settings import Settings
 from app.words import page_words
@@ -98,6 +99,8 @@ def show(
         f"{stored.id}, {document.kind}, {terminal.count(len(document.pages), 'page')}, {stored.tokens:,} tokens",
         style="dim",
     )
+    if stored.tags:
+        terminal.out().print(terminal.safe(f"tags: {', '.join(stored.tags)}"), style="dim")
     shown = terminal.table("section", "title", "pages", "tokens", right=("section", "pages", "tokens"))
     for section in sections:
         pages = (
@@ -133,6 +136,26 @@ def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "
     finish(failed, len(words))
 
 
+def tag(
+    words: DocumentWords,
+    tags: Annotated[list[str] | None, typer.Argument(metavar="[TAG]...", help="Tags that it is given.")] = None,
+    remove: Annotated[list[str] | None, typer.Option("--remove", metavar="TAG", help="A tag to take away.")] = None,
+    kb: Kb = "default",
+    as_json: Json = False,
+) -> None:
+    """Give a document tags, to search among some documents only (--tag); print what it bears now."""
+    assistant = opened()
+    stored = assistant.find(words, kb)
+    borne = stored.tags
+    if tags or remove:
+        borne = assistant.corpus.change_tags(stored.id, kb, add=tags or (), remove=remove or ())
+    assistant.corpus.close()
+    if as_json:
+        terminal.print_json({"document_id": stored.id, "tags": list(borne)})
+    else:
+        terminal.out().print(terminal.safe(f"{stored.title}: {', '.join(borne) or 'no tags'}"))
+
+
 def rebuild() -> None:
     """Cut and embed all stored texts again, after another embedder was set; the old index serves meanwhile."""
     assistant = opened()
@@ -151,12 +174,17 @@ def search(
     kb: Kb = "default",
     doc: Annotated[str | None, typer.Option("--doc", help="Search in this document only.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 10,
+    pages: Pages = None,
+    with_tags: WithTags = None,
+    since: Since = None,
+    until: Until = None,
     jsonl: Jsonl = False,
 ) -> None:
     """Find passages, best first. No model is asked."""
+    wanted = filters(pages, with_tags, since, until)
     assistant = opened()
     doc_id = None if doc is None else assistant.find(doc, kb).id
-    hits = assistant.search(question, kb=kb, doc_id=doc_id, k=k)
+    hits = assistant.search(question, kb=kb, doc_id=doc_id, k=k, filters=wanted)
     if jsonl:
         for hit in hits:
             names = "doc_id", "page", "start", "end", "score", "text"
@@ -193,6 +221,7 @@ def _listed(document: StoredDocument, kb: str) -> dict[str, Any]:
         "passages": document.passages,
         "tokens": document.tokens,
         "added_at": document.added_at,
+        "tags": list(document.tags),
         "warnings": list(document.warnings),
     }
 

@@ -29,8 +29,14 @@ STYLES = {
 }
 
 
-def add(paths: Paths, kb: Kb = "default", jsonl: Jsonl = False) -> None:
+Tagged = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag that each file is given.")]
+
+
+def add(paths: Paths, kb: Kb = "default", tags: Tagged = None, jsonl: Jsonl = False) -> None:
     """Take files in: read, split and index them, so that they can be searched and asked about."""
+    from ingest.tags import tag
+
+    given = [tag(words) for words in tags or ()]
     files = _found(paths)
     assistant = opened()
     failed = 0
@@ -38,7 +44,7 @@ def add(paths: Paths, kb: Kb = "default", jsonl: Jsonl = False) -> None:
     with terminal.bars("files", len(files)) as bars:
         for file in files:
             try:
-                row = _added(assistant.add(file, kb=kb, progress=bars.stage(file.name)), file)
+                row = _added(assistant.add(file, kb=kb, tags=given, progress=bars.stage(file.name)), file)
             except Exception as error:  # one bad file never stops the others
                 row = refused(error, file)
             bars.next()

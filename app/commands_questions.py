@@ -7,16 +7,20 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app import terminal
 from app.answer import Answer, Reading, Words
 from app.commands_documents import Json, Kb, opened
+from app.filters import Pages, Since, Until, WithTags, filters
 from app.problem import tell
 from app.settings import Settings
 from app.words import language_of, page_range, page_words, receipt_words
+
+if TYPE_CHECKING:
+    from ingest.scope import Filters
 
 evaluate = typer.Typer(no_args_is_help=True, help="Measure on evaluation material (a folder with questions.jsonl).")
 
@@ -27,11 +31,16 @@ def ask(
         str | None, typer.Option("--doc", help="Ask about this document: an id, file name or title.")
     ] = None,
     kb: Kb = "default",
+    pages: Pages = None,
+    with_tags: WithTags = None,
+    since: Since = None,
+    until: Until = None,
     as_json: Json = False,
 ) -> None:
     """Answer a question from the documents, with the pages that say so and a receipt of what was reused."""
     try:
-        answer = asyncio.run(_ask(question, doc, kb, as_json))
+        wanted = filters(pages, with_tags, since, until)
+        answer = asyncio.run(_ask(question, doc, kb, wanted, as_json))
     except Exception as error:
         problem = tell(error)
         if problem is None:
@@ -41,12 +50,12 @@ def ask(
         terminal.print_json(answer_row(answer))
 
 
-async def _ask(question: str, doc: str | None, kb: str, as_json: bool) -> Answer:
+async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, as_json: bool) -> Answer:
     assistant = await asyncio.to_thread(opened)
     try:
         doc_id = None if doc is None else (await asyncio.to_thread(assistant.find, doc, kb)).id
         with terminal.steps() as steps, shown(as_json) as show:
-            async with aclosing(assistant.ask(question, kb=kb, doc_id=doc_id, report=steps)) as events:
+            async with aclosing(assistant.ask(question, kb=kb, doc_id=doc_id, filters=wanted, report=steps)) as events:
                 async for event in events:
                     if isinstance(event, Reading):
                         steps.busy(_reading_words(event))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from engine.tokenizer import Tokenizer
     from ingest.corpus import Corpus
+    from ingest.scope import Filters
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Finder:
         *,
         kb: str,
         doc_id: str | None = None,
+        filters: Filters | None = None,
         conversation: Conversation | None = None,
     ) -> Plan:
         """As `app.plan.plan`.
@@ -65,6 +67,7 @@ class Finder:
             question,
             kb=kb,
             doc_id=doc_id,
+            filters=filters,
             conversation=conversation,
             max_sections=self._settings.max_sections,
         )

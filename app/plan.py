@@ -16,10 +16,12 @@ from app.problem import Problem
 from app.question import is_general, leans
 from app.terms import rarity, support, terms
 from ingest.document import Section
+from ingest.scope import ANYTHING
 
 if TYPE_CHECKING:
     from app.conversation import Conversation, Turn
     from ingest.corpus import Corpus
+    from ingest.scope import Filters
     from ingest.search import Hit
     from ingest.store import StoredDocument
 
@@ -61,6 +63,7 @@ def plan(
     *,
     kb: str,
     doc_id: str | None = None,
+    filters: Filters | None = None,
     conversation: Conversation | None = None,
     max_sections: int = 1,
     also: Sequence[str] = (),
@@ -68,11 +71,14 @@ def plan(
     """Chooses the section(s) for `question`. Blocking (embeds the question): call it in a thread.
 
     Args:
+        filters: Which documents and pages may be searched (None: all); what is read is the section around.
         also: The question in other words or languages, searched beside it.
 
     Raises:
-        Problem: `no_documents` where there is nothing to ask about, `no_text` where the named document has none.
+        Problem: `no_documents` where there is nothing to ask about, `no_text` where the named document has none,
+            `nothing_matches` where `filters` leave no document.
     """
+    filters = filters or ANYTHING
     documents = {document.id: document for document in corpus.documents(kb)}
     if doc_id is not None and doc_id not in documents:
         raise Problem("not_found", f"There is no document {doc_id}; `readonce ls{_in(kb)}` lists what there is.")
@@ -81,14 +87,19 @@ def plan(
         raise Problem("no_text", f"“{documents[doc_id].title}” has no text to ask about (a scan?).")
     if not readable:
         raise Problem("no_documents", f"There are no documents to ask about; run `readonce add FILE{_in(kb)}` first.")
+    if filters.of_documents:
+        left = corpus.matching(filters, kb)
+        readable = {key: document for key, document in readable.items() if key in left}
+        if not readable or (doc_id is not None and doc_id not in readable):
+            raise Problem("nothing_matches", "No document fits the tags and days asked for; `readonce ls` shows them.")
     if doc_id is None and len(readable) == 1:
         doc_id = next(iter(readable))
     chosen = [doc_id] if doc_id is not None else sorted(readable)
-    if doc_id is not None and len(corpus.sections(doc_id)) == 1:
+    if doc_id is not None and len(corpus.sections(doc_id)) == 1 and not filters.pages:
         return Plan(readable[doc_id], tuple(corpus.sections(doc_id)), True, 1)
 
     queries = _queries(question, conversation, also)
-    found = [corpus.search(query, kb=kb, doc_ids=chosen, k=HITS) for query, _ in queries]
+    found = [corpus.search(query, kb=kb, doc_ids=chosen, k=HITS, filters=filters) for query, _ in queries]
     certain = is_well_found(hit for hits in found for hit in hits)
     scores = _scores(corpus, queries, found)
     last = conversation.last if conversation is not None and conversation.turns else None
@@ -97,7 +108,7 @@ def plan(
     elif last is not None and last.doc_id in chosen:
         picked_doc, numbers = last.doc_id, set(last.sections)
     elif doc_id is not None and is_general(question):
-        picked_doc, numbers = doc_id, {corpus.sections(doc_id)[0].number}
+        picked_doc, numbers = doc_id, {_first(corpus.sections(doc_id), filters).number}
     else:
         return Plan(None, (), False, len(chosen), certain)
     stored = corpus.sections(picked_doc)
@@ -156,6 +167,16 @@ def _pick(scores: dict[tuple[str, int], float], last: Turn | None, max_sections:
             return last.doc_id, set(last.sections)
     near = [key for key in ranked if key[0] == best[0] and scores[key] >= SPLIT * scores[best]]
     return best[0], {number for _, number in near[:max_sections]}
+
+
+def _first(sections: Sequence[Section], filters: Filters) -> Section:
+    """The first section with a page that is asked for; where there is none, the first."""
+    on_pages = (
+        section
+        for section in sections
+        if any(first <= section.last_page and last >= section.first_page for first, last in filters.pages)
+    )
+    return next(on_pages, sections[0])
 
 
 def _in(kb: str) -> str:

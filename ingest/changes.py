@@ -12,9 +12,10 @@ from pathlib import Path
 from ingest.database import Database
 from ingest.document import Document, Paragraph, Passage, Section
 from ingest.embed import Vectors
-from ingest.identity import EmbedderIdentity, check_identity
+from ingest.identity import EmbedderIdentity, check_identity, next_generation
 from ingest.keywords import index_words
 from ingest.sweep import mark, sweep
+from ingest.tags import give_tags, tags_of_name
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,13 @@ class Changes:
         document = prepared.document
         with self._database.writing() as connection:
             check_identity(connection, identity, bind=bool(prepared.passages))
+            tags = tags_of_name(connection, kb, name)
             _release_name(connection, kb, name, document.id)
             if not _exists(connection, document.id):
                 _insert(connection, prepared)
                 staged.replace(self._files / f"{document.id}{prepared.suffix}")
             _join(connection, kb, document.id, name)
+            give_tags(connection, kb, document.id, tags)
             _drop_unreferenced(connection)
             next_generation(connection)
         self._sweep_files()
@@ -81,8 +84,10 @@ class Changes:
         with self._database.writing() as connection:
             if not _exists(connection, document_id):
                 return False
+            tags = tags_of_name(connection, kb, name)
             _release_name(connection, kb, name, document_id)
             _join(connection, kb, document_id, name)
+            give_tags(connection, kb, document_id, tags)
             _drop_unreferenced(connection)
             next_generation(connection)
         self._sweep_files()
@@ -219,7 +224,3 @@ def _drop_unreferenced(connection: sqlite3.Connection) -> None:
     connection.execute(f"DELETE FROM keywords WHERE rowid IN (SELECT id FROM passages WHERE document_id IN ({gone}))")
     if connection.execute(f"DELETE FROM documents WHERE id IN ({gone})").rowcount:
         mark(connection)
-
-
-def next_generation(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")

@@ -11,7 +11,8 @@ import numpy as np
 from ingest.document import Passage
 from ingest.faults import Fault
 from ingest.identity import base_id, generation, identity
-from ingest.index import VectorIndex, load_index
+from ingest.index import VectorIndex
+from ingest.index_file import load_index
 from ingest.keywords import index_words
 
 _UNIT_TOLERANCE = 1e-3
@@ -86,9 +87,10 @@ def index_fault(path: Path, connection: sqlite3.Connection, index: VectorIndex |
             f"The vector index lacks {len(stored - held)} passages and holds {len(held - stored)} that are not there",
         )
     common = sorted(held & stored)
-    for id_ in common[:: max(1, len(common) // _SAMPLED_VECTORS)]:
-        kept = connection.execute("SELECT vector FROM passages WHERE id = ?", (id_,)).fetchone()[0]
-        if not np.array_equal(index.vector(id_), np.frombuffer(kept, dtype="<f4")):
+    sampled = np.array(common[:: max(1, len(common) // _SAMPLED_VECTORS)], dtype=np.int64)
+    for id_, vector in zip(*index.vectors(sampled), strict=True):
+        kept = connection.execute("SELECT vector FROM passages WHERE id = ?", (int(id_),)).fetchone()[0]
+        if not np.array_equal(vector, np.frombuffer(kept, dtype="<f4")):
             return _made_anew(path, "index_differs", "The vector index holds other vectors than the store")
     return None
 

@@ -17,18 +17,20 @@ from ingest.document import Document, IngestError, Page, Paragraph, Passage, Sec
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
 from ingest.findings import Report
+from ingest.index import open_home
 from ingest.language import languages_of
 from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.occupancy import Occupancy
 from ingest.read import Progress
 from ingest.rebuild import rebuild
 from ingest.restore import left_behind
-from ingest.search import Hit, Scope, search
+from ingest.scope import ANYTHING, Filters, Scope, matching_documents
+from ingest.search import Hit, Lookup, search
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store, StoredDocument
 from ingest.sweep import clear_up
-from ingest.vectors import NearestPassages
+from ingest.tags import Tags
 
 _FEWEST_ID_LETTERS = 4
 
@@ -58,7 +60,8 @@ class Corpus:
         self._occupancy.share()
         self._store = Store(self._database, files)
         self._changes = Changes(self._database, files)
-        self._nearest = NearestPassages(home / "passages.faiss")
+        self._tags = Tags(self._database)
+        self._lookup = Lookup(open_home(settings.vector_index, home / "passages.faiss"))
         self._embedders = Embedders(self._database, settings, embedder, home)
         self._languages: dict[str, tuple[str, ...]] = {}
         self._told_not_read = False
@@ -136,6 +139,16 @@ class Corpus:
         """
         return self._changes.remove(doc_id, kb)
 
+    def change_tags(
+        self, doc_id: str, kb: str = "default", *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Gives a document of `kb` tags and takes others away; says what it bears now. They stay when it is replaced.
+
+        Raises:
+            IngestError: `bad_tag`, `not_found`.
+        """
+        return self._tags.change(kb, doc_id, add, remove)
+
     def rebuild(self, progress: Progress | None = None) -> int:
         """Cuts and embeds all stored texts again with the embedder that is set; the old passages serve until then.
 
@@ -184,6 +197,11 @@ class Corpus:
         for document in self._store.documents(kb, doc_id):
             return document
         raise IngestError("not_found", f"There is no document {doc_id}{_in(kb)}: `readonce ls` shows what there is.")
+
+    def matching(self, filters: Filters, kb: str | None = "default") -> frozenset[str]:
+        """The documents of `kb` (None: of all) that `filters` leave, by id; pages are not looked at."""
+        with self._database.reading() as connection:
+            return frozenset(matching_documents(connection, Scope(kb, None, filters)))
 
     def resolve_document(self, words: str, kb: str | None = None) -> StoredDocument:
         """Finds the document that a person means: by id, by the id's first letters, or by file name.
@@ -264,16 +282,18 @@ class Corpus:
         doc_ids: Sequence[str] | None = None,
         k: int = 10,
         also: Sequence[str] = (),
+        filters: Filters | None = None,
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
 
         Args:
             also: The question in other words or languages, searched beside it.
+            filters: What a hit has to be (None: anything), looked at before ranking.
 
         Raises:
             IngestError: `embedder_changed`.
         """
-        scope = Scope(kb, None if doc_ids is None else tuple(doc_ids))
+        scope = Scope(kb, None if doc_ids is None else tuple(doc_ids), filters or ANYTHING)
         if self._embedders.base_name is None:
             return ()
         try:
@@ -287,7 +307,7 @@ class Corpus:
     def _searched(self, question: str, scope: Scope, k: int, also: Sequence[str]) -> tuple[Hit, ...]:
         embedder = self.embedder
         with self._database.reading() as connection:
-            return search(connection, self._nearest, embedder, question, scope, k, also)
+            return search(connection, self._lookup, embedder, question, scope, k, also)
 
     def places(
         self,
@@ -297,9 +317,10 @@ class Corpus:
         doc_ids: Sequence[str] | None = None,
         k: int = 10,
         also: Sequence[str] = (),
+        filters: Filters | None = None,
     ) -> tuple[Hit, ...]:
         """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
-        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also)
+        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also, filters=filters)
         return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
 
     @property

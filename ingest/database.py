@@ -11,9 +11,14 @@ from uuid import uuid4
 
 from ingest.document import IngestError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
+KEYWORDS_KIND = "fts5(words, tokenize = 'porter ascii')"
 _BUSY_SECONDS = 60.0
-_SCHEMA = """
+# Tags go with their document's place in a base.
+_TAGS = """CREATE TABLE IF NOT EXISTS tags (
+    kb TEXT NOT NULL, document_id TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (kb, document_id, tag),
+    FOREIGN KEY (kb, document_id) REFERENCES members(kb, document_id) ON DELETE CASCADE) WITHOUT ROWID"""
+_SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
     id TEXT PRIMARY KEY, title TEXT NOT NULL, kind TEXT NOT NULL, suffix TEXT NOT NULL, num_bytes INTEGER NOT NULL,
@@ -40,10 +45,15 @@ CREATE TABLE passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
     number INTEGER NOT NULL, page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
     vector BLOB NOT NULL, UNIQUE (document_id, number));
-CREATE VIRTUAL TABLE keywords USING fts5(words, tokenize = 'porter ascii');
+CREATE VIRTUAL TABLE keywords USING {KEYWORDS_KIND};
+{_TAGS};
 """
 # What a base made by an earlier program lacks, by the version that it has.
-_UPGRADES = {1: "ALTER TABLE pages ADD COLUMN origin TEXT NOT NULL DEFAULT 'text'"}
+_UPGRADES = {
+    1: "ALTER TABLE pages ADD COLUMN origin TEXT NOT NULL DEFAULT 'text'",
+    2: "SELECT 1",
+    3: _TAGS,
+}
 
 
 class Database:

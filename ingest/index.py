@@ -1,26 +1,20 @@
-"""Decides how vectors are searched: FAISS, exact inner product, ids given by the store; the one home of faiss.
+"""Decides what a vector index is: vectors by id, searched among ids that the store allows, for one state of a store.
 
-The file is a copy that can be made again: the vectors' truth is in the store. It carries its generation, its embedder
-and a checksum, and is not believed where one of them does not fit.
+It is a copy that can be made again: the vectors' truth is in the store. `index_faiss`, `index_exact` and
+`index_pgvector` are its kinds, `vectors` decides when one is believed.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ingest.embed import Vectors
 
-_MAGIC = b"readonce-index-1\n"
 Ids = npt.NDArray[np.int64]
 
 
@@ -34,92 +28,93 @@ class IndexState:
     dimension: int
 
 
-class VectorIndex:
-    """Vectors by id. Not safe for several threads at once: its owner holds a lock.
+class VectorIndex(Protocol):
+    """Vectors by id. Not safe for several threads at once: its owner holds a lock."""
 
-    Args:
-        state: Fixed dimension and embedder; `state.generation` moves on as the owner adds and removes.
-    """
-
-    def __init__(self, state: IndexState) -> None:
-        import faiss
-
-        self.state = state
-        self._index: Any = faiss.IndexIDMap2(faiss.IndexFlatIP(state.dimension))
+    @property
+    def state(self) -> IndexState:
+        """Fixed base, embedder and dimension; the generation moves on with `moved_to`."""
+        ...
 
     @property
     def ids(self) -> Ids:
         """All ids, in no order."""
-        import faiss
+        ...
 
-        return np.array(faiss.vector_to_array(self._index.id_map), dtype=np.int64)
-
-    def __len__(self) -> int:
-        return int(self._index.ntotal)
-
-    def held(self, ids: Iterable[int]) -> list[int]:
-        """Which of `ids` are there."""
-        return [int(id_) for id_ in np.intersect1d(np.fromiter(ids, dtype=np.int64), self.ids)]
-
-    def vector(self, id_: int) -> Vectors:
-        """The vector of an id that is there, shape (dimension,)."""
-        return np.asarray(self._index.reconstruct(id_), dtype=np.float32)
+    def __len__(self) -> int: ...
 
     def add(self, ids: Ids, vectors: Vectors) -> None:
         """Adds unit vectors of shape (len(ids), dimension); the ids must be new."""
-        if len(ids):
-            self._index.add_with_ids(np.ascontiguousarray(vectors, dtype=np.float32), ids)
+        ...
 
     def remove(self, ids: Ids) -> int:
         """Removes ids and says how many were there."""
-        return int(self._index.remove_ids(ids)) if len(ids) else 0
+        ...
+
+    def moved_to(self, generation: int) -> None:
+        """What was added and removed up to now makes the index that of `generation`."""
+        ...
 
     def search(self, vector: Vectors, k: int, allowed: Ids | None = None) -> list[tuple[int, float]]:
-        """The `k` nearest (id, cosine), nearest first, among `allowed` (None: all)."""
-        import faiss
+        """The `k` nearest (id, cosine) among `allowed` (None: all), nearest first, the lower id first where equal."""
+        ...
 
-        if not len(self) or (allowed is not None and not len(allowed)):
-            return []
-        parameters = None if allowed is None else faiss.SearchParameters(sel=faiss.IDSelectorBatch(allowed))  # type: ignore[call-arg]  # added at run time
-        scores, ids = self._index.search(vector[None, :], min(k, len(self)), params=parameters)
-        return [(int(id_), float(score)) for id_, score in zip(ids[0], scores[0], strict=True) if id_ >= 0]
-
-    def save(self, path: Path) -> None:
-        """Writes the file in one step: a crash leaves the old one."""
-        import faiss
-
-        body = faiss.serialize_index(self._index).tobytes()
-        header = asdict(self.state) | {"sha256": hashlib.sha256(body).hexdigest()}
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".index-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(_MAGIC + json.dumps(header).encode() + b"\n" + body)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+    def vectors(self, ids: Ids) -> tuple[Ids, Vectors]:
+        """Those of `ids` that are there, and their vectors, shape (n, dimension)."""
+        ...
 
 
-def load_index(path: Path) -> VectorIndex | None:
-    """Reads a saved index; None where it is missing or damaged."""
-    import faiss
+class IndexHome(Protocol):
+    """Where an index is kept between runs."""
 
-    try:
-        data = path.read_bytes()
-        if not data.startswith(_MAGIC):
-            return None
-        header_end = data.index(b"\n", len(_MAGIC))
-        header = json.loads(data[len(_MAGIC) : header_end])
-        body = data[header_end + 1 :]
-        if hashlib.sha256(body).hexdigest() != header.pop("sha256"):
-            return None
-        index = VectorIndex(IndexState(**header))
-        index._index = faiss.deserialize_index(np.frombuffer(body, dtype=np.uint8))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError):
-        return None
-    return index
+    def load(self, base: str) -> VectorIndex | None:
+        """What is kept, at best of the store called `base`; None where nothing is, or it is damaged."""
+        ...
+
+    def new(self, state: IndexState) -> VectorIndex:
+        """An empty one, in place of what was kept."""
+        ...
+
+    def keep(self, index: VectorIndex, num_added: int, num_removed: int) -> None:
+        """Told after each change. How much of it is written at once is the home's own affair; it never fails for that
+        an index can't be written that can be made again."""
+        ...
 
 
-def vectors_from_blobs(blobs: Sequence[bytes], dimension: int) -> Vectors:
+def open_home(setting: str, path: Path) -> IndexHome:
+    """The home that `IngestSettings.vector_index` names. Imports nothing heavy.
+
+    Args:
+        path: The file of those kinds that are kept in one.
+    """
+    if setting.startswith(("postgresql://", "postgres://")):
+        from ingest.index_pgvector import PgvectorHome
+
+        return PgvectorHome(setting)
+    from ingest.index_exact import ExactIndex
+    from ingest.index_faiss import FaissIndex
+    from ingest.index_file import FileHome
+
+    return FileHome(path, ExactIndex if setting == "numpy" else FaissIndex)
+
+
+def ranked(ids: Ids, scores: Vectors, k: int) -> list[tuple[int, float]]:
+    """The `k` best (id, score), best first, the lower id first where equal."""
+    if k < len(ids):
+        # All that are as good as the k-th stay for now, so that ids decide among them.
+        kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+        ids, scores = ids[kept], scores[kept]
+    order = np.lexsort((ids, -scores))[:k]
+    return list(zip(ids[order].tolist(), scores[order].tolist(), strict=True))
+
+
+def membership(ids: Ids, of: Ids) -> npt.NDArray[np.bool_]:
+    """For each of `ids`, none below 0, whether it is in `of`: by a table, some ten times faster than sorting."""
+    table = np.zeros(max(int(ids.max(initial=-1)), int(of.max(initial=-1))) + 1, dtype=np.bool_)
+    table[of] = True
+    return table[ids]
+
+
+def vectors_from_blobs(blobs: list[bytes], dimension: int) -> Vectors:
     """Stacks little-endian float32 rows as the store keeps them into shape (len(blobs), dimension)."""
     return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), dimension)

@@ -25,7 +25,8 @@ _STOPWORDS_TEXT = (
     "to too under until up us very was we were what when where which while who whom why will with would "
     "you your "
 )
-_STOPWORDS = frozenset(_STOPWORDS_TEXT.split())
+COMMON_WORDS = tuple(_STOPWORDS_TEXT.split())
+_STOPWORDS = frozenset(COMMON_WORDS)
 # Pairs and single characters that only make a clause, or make it a question.
 _QUESTION_PAIRS_TEXT = (
     "的 了 在 是 中 和 与 吗 呢 吧 有 为 被 把 对 从 到 用 の は が を に で と も 은 는 이 가 을 를 "

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
 
-from ingest.changes import insert_passages, insert_words, new_keywords, next_generation
+from ingest.changes import insert_passages, insert_words, new_keywords
 from ingest.database import Database
 from ingest.document import PAGE_BREAK, Paragraph, Passage
 from ingest.embed import Vectors
+from ingest.identity import next_generation
 from ingest.sweep import mark
 
 RECOVERED_KB = "recovered"

@@ -6,19 +6,17 @@ enough of the question's words nor is near it in meaning is no evidence and is l
 
 from __future__ import annotations
 
-import json
-import math
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ingest.embed import Embedder
 from ingest.identity import check_identity, identity
-from ingest.index import Ids
-from ingest.keywords import is_single, question_words
+from ingest.index import IndexHome
+from ingest.roster import Rosters
+from ingest.scope import Scope, Scopes
 from ingest.vectors import NearestPassages
+from ingest.word_search import shares_of_words
 
 # How much meaning counts beside words. Measured over 166 questions, recall at 5 of facts / of everyday rewordings:
 # words alone 0.98 / 0.36, meaning alone 0.63 / 0.50, added up 0.99 / 0.55. Reciprocal ranks find as many within 5, but
@@ -28,10 +26,6 @@ DENSE_WEIGHT = 1.0
 # where it can't because the embedder does not read the question's script.
 WORDS_FLOOR, WORDS_ONLY_FLOOR = 0.12, 0.02
 POOL = 200
-_MOST_WORDS = 64
-# BM25's k1 in SQLite; a word's weight comes near to (k1 + 1) times its rarity, never above.
-_BM25_K1 = 1.2
-_UNSEEN_PASSAGES = 20
 
 
 @dataclass(frozen=True)
@@ -61,12 +55,13 @@ class Hit:
     keyword_score: float
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Where to look. None: everywhere."""
+class Lookup:
+    """What a search looks things up in: copies in memory that follow the store. Safe for several threads."""
 
-    kb: str | None
-    doc_ids: tuple[str, ...] | None
+    def __init__(self, home: IndexHome) -> None:
+        self.rosters = Rosters()
+        self.scopes = Scopes()
+        self.nearest = NearestPassages(home)
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,7 @@ class _Found:
 
 def search(
     connection: sqlite3.Connection,
-    nearest: NearestPassages,
+    lookup: Lookup,
     embedder: Embedder,
     question: str,
     scope: Scope,
@@ -101,12 +96,13 @@ def search(
         return ()
     check_identity(connection, type(kept)(embedder.name, embedder.dimension), bind=False)
     pool = max(POOL, 2 * k)
-    allowed = _allowed(connection, scope)
+    roster = lookup.rosters.of(connection)
+    allowed = lookup.scopes.allowed(connection, scope, roster)
     found: list[_Found] = []
     for text in (question, *(wording for wording in also if wording.strip())):
-        words = _by_words(connection, text, scope, pool)
+        words = shares_of_words(connection, text, roster, allowed, pool)
         vector = embedder.embed_question(text)
-        cosines = nearest.search(connection, kept, vector, pool, allowed, also=words)
+        cosines = lookup.nearest.search(connection, kept, roster, vector, pool, allowed, also=words)
         floor = embedder.evidence_floor if embedder.reads(text) else None
         found.append(_Found(add_up(cosines, words, floor), cosines, words))
     hits: list[Hit] = []
@@ -179,61 +175,3 @@ def add_up(cosines: Mapping[int, float], words: Mapping[int, float], evidence_fl
         for id_ in {**cosines, **words}
         if words.get(id_, 0.0) >= WORDS_FLOOR or cosines.get(id_, 0.0) >= evidence_floor
     }
-
-
-_SCOPED = """(? IS NULL OR EXISTS (SELECT 1 FROM members m WHERE m.document_id = p.document_id AND m.kb = ?))"""
-
-
-def _scoped(scope: Scope) -> tuple[str, list[str | None]]:
-    condition, values = _SCOPED, [scope.kb, scope.kb]
-    if scope.doc_ids is not None:
-        condition += f" AND p.document_id IN ({','.join('?' * len(scope.doc_ids))})"
-        values += scope.doc_ids
-    return condition, values
-
-
-def _allowed(connection: sqlite3.Connection, scope: Scope) -> Ids | None:
-    if scope.kb is None and scope.doc_ids is None:
-        return None
-    condition, values = _scoped(scope)
-    rows = connection.execute(f"SELECT p.id FROM passages p WHERE {condition}", values)
-    return np.array([row[0] for row in rows], dtype=np.int64)
-
-
-def _by_words(connection: sqlite3.Connection, question: str, scope: Scope, limit: int) -> dict[int, float]:
-    """The share of the question's words by passage id, best first."""
-    words = [f'"{word}"{"*" * is_single(word)}' for word in question_words(question)[:_MOST_WORDS]]
-    if not words:
-        return {}
-    condition, values = _scoped(scope)
-    rows = connection.execute(
-        f"""SELECT p.id FROM keywords JOIN passages p ON p.id = keywords.rowid
-            WHERE keywords MATCH ? AND {condition} ORDER BY bm25(keywords), p.id LIMIT ?""",
-        (" OR ".join(words), *values, limit),
-    )
-    weights = {row[0]: 0.0 for row in rows}
-    candidates = json.dumps(list(weights))
-    total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
-    most = 0.0
-    for word in words:
-        having = connection.execute("SELECT count(*) FROM keywords WHERE keywords MATCH ?", (word,)).fetchone()[0]
-        rarity = _rarity(total, having)
-        most += rarity * (_BM25_K1 + 1)
-        for id_, score in connection.execute(
-            """SELECT rowid, -bm25(keywords) FROM keywords
-               WHERE keywords MATCH ? AND rowid IN (SELECT value FROM json_each(?))""",
-            (word, candidates),
-        ):
-            weights[id_] += rarity * score / _sqlite_rarity(total, having)
-    shares = {id_: min(1.0, weight / most) for id_, weight in weights.items()}
-    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _rarity(total: int, having: int) -> float:
-    """BM25's weight of a word, as if the base had some passages more: a base of one document knows no common words."""
-    return math.log(1 + (total - having + _UNSEEN_PASSAGES) / (having + 1))
-
-
-def _sqlite_rarity(total: int, having: int) -> float:
-    """What SQLite's bm25() multiplies with: next to nothing for a word in more than half of the passages."""
-    return max(1e-6, math.log((total - having + 0.5) / (having + 0.5)))

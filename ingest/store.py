@@ -26,6 +26,7 @@ class StoredDocument:
         status: "no_text" where nothing can be asked (a scan).
         tokens: What reading all of it costs a model, estimated.
         added_at: UTC, ISO 8601.
+        tags: What it was given in this base, in order.
     """
 
     id: str
@@ -40,6 +41,7 @@ class StoredDocument:
     num_bytes: int
     added_at: str
     warnings: tuple[str, ...]
+    tags: tuple[str, ...] = ()
 
 
 class Store:
@@ -73,7 +75,8 @@ class Store:
         rows = self._rows(
             """SELECT d.id, m.kb, m.name, d.title, d.kind, d.num_tokens, d.num_bytes, m.added_at, d.warnings,
                    (SELECT count(*) FROM pages WHERE document_id = d.id) AS pages,
-                   (SELECT count(*) FROM passages WHERE document_id = d.id) AS passages
+                   (SELECT count(*) FROM passages WHERE document_id = d.id) AS passages,
+                   (SELECT json_group_array(tag) FROM tags t WHERE t.kb = m.kb AND t.document_id = d.id) AS tags
                FROM members m JOIN documents d ON d.id = m.document_id
                WHERE (? IS NULL OR m.kb = ?) AND (? IS NULL OR d.id = ?) ORDER BY m.added_at, m.rowid""",
             kb,
@@ -95,6 +98,7 @@ class Store:
                 row["num_bytes"],
                 row["added_at"],
                 tuple(json.loads(row["warnings"])),
+                tuple(sorted(json.loads(row["tags"]))),
             )
             for row in rows
         )

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from ingest.embed import Vectors
 from ingest.identity import EmbedderIdentity, base_id, generation
-from ingest.index import Ids, IndexState, VectorIndex, load_index, vectors_from_blobs
+from ingest.index import Ids, IndexHome, IndexState, VectorIndex, membership, vectors_from_blobs
+from ingest.roster import Roster
 
 _SPOT_CHECKS = 8
+# Vectors are read from the store so many at a time: 16 MB.
+_AT_ONCE = 10_000
 
 
 class NearestPassages:
-    """The passages nearest to a vector, as of the store's present state. Safe for several threads.
+    """The passages nearest to a vector, as of the store's present state. Safe for several threads."""
 
-    Args:
-        path: Where the index is kept between runs.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, home: IndexHome) -> None:
+        self._home = home
         self._index: VectorIndex | None = None
         self._lock = threading.Lock()
 
@@ -33,6 +32,7 @@ class NearestPassages:
         self,
         connection: sqlite3.Connection,
         identity: EmbedderIdentity,
+        roster: Roster,
         vector: Vectors,
         k: int,
         allowed: Ids | None,
@@ -40,34 +40,34 @@ class NearestPassages:
     ) -> dict[int, float]:
         """Cosine by passage id: of the `k` nearest, nearest first, and of `also`.
 
-        `connection` is in a transaction, whose state is what is searched. Another thread may have searched a later
-        state already: ids that `connection` does not see may be among the results, and the caller leaves them out.
+        `connection` is in a transaction, whose state is what is searched, and `roster` is of that state or a later one.
+        Ids that `connection` does not see may be among the results, and the caller leaves them out.
         """
         with self._lock:
-            index = self._following(connection, identity)
+            index = self._following(connection, identity, roster)
             found = dict(index.search(vector, k, allowed))
-            held = index.held(id_ for id_ in also if id_ not in found)
-            return found | {id_: float(index.vector(id_) @ vector) for id_ in held}
+            others = np.array([id_ for id_ in also if id_ not in found], dtype=np.int64)
+            ids, vectors = index.vectors(others) if len(others) else (others, np.empty((0, len(vector))))
+            return found | dict(zip(ids.tolist(), (vectors @ vector).tolist(), strict=True))
 
-    def _following(self, connection: sqlite3.Connection, identity: EmbedderIdentity) -> VectorIndex:
+    def _following(self, connection: sqlite3.Connection, identity: EmbedderIdentity, roster: Roster) -> VectorIndex:
         wanted = IndexState(base_id(connection), generation(connection), identity.name, identity.dimension)
         index = self._index
         if index is None:
-            index = load_index(self._path)
+            index = self._home.load(wanted.base)
             if index is not None and (index.state.generation > wanted.generation or not _agrees(index, connection)):
-                # The file is of another store, or of a state that this store was set back from.
+                # What was kept is of another store, or of a state that this store was set back from.
                 index = None
-        if index is None or replace(index.state, generation=wanted.generation) != wanted:
-            index = VectorIndex(replace(wanted, generation=-1))
-        if index.state.generation < wanted.generation:
-            _catch_up(index, connection)
-            index.state = wanted
-            self._index = index
-            try:
-                index.save(self._path)
-            except OSError:
-                # The copy only saves time: a full disk or a home that can't be written is no reason not to answer.
-                self._path.unlink(missing_ok=True)
+            elif index is not None:
+                index.moved_to(-1)  # what it holds is compared with the store once, whatever generation it says
+        state = None if index is None else index.state
+        if index is None or state is None or replace(state, generation=wanted.generation) != wanted:
+            state = replace(wanted, generation=-1)
+            index = self._home.new(state)
+        if state.generation < wanted.generation:
+            num_added, num_removed = _catch_up(index, connection, roster)
+            index.moved_to(wanted.generation)
+            self._home.keep(index, num_added, num_removed)
         self._index = index
         return index
 
@@ -75,26 +75,32 @@ class NearestPassages:
 def _agrees(index: VectorIndex, connection: sqlite3.Connection) -> bool:
     """Whether the newest vectors of the index are what the store holds under the same ids."""
     newest = np.sort(index.ids)[-_SPOT_CHECKS:]
-    ids, vectors = _stored_vectors(connection, (int(id_) for id_ in newest), index.state.dimension)
-    return all(np.array_equal(index.vector(int(id_)), vector) for id_, vector in zip(ids, vectors, strict=True))
+    stored_ids, stored = stored_vectors(connection, newest, index.state.dimension)
+    held_ids, held = index.vectors(stored_ids)
+    return np.array_equal(stored[np.argsort(stored_ids)], held[np.argsort(held_ids)])
 
 
-def _catch_up(index: VectorIndex, connection: sqlite3.Connection) -> None:
-    stored = np.array([row[0] for row in connection.execute("SELECT id FROM passages")], dtype=np.int64)
-    held = index.ids
-    index.remove(np.setdiff1d(held, stored))
-    new = np.setdiff1d(stored, held)
-    index.add(*_stored_vectors(connection, (int(id_) for id_ in new), index.state.dimension))
+def _catch_up(index: VectorIndex, connection: sqlite3.Connection, roster: Roster) -> tuple[int, int]:
+    """Adds and removes what the index lacks and has too many; says how many were added and removed."""
+    held, stored = index.ids, roster.ids
+    num_removed = index.remove(held[~membership(held, stored)])
+    new = stored[~membership(stored, held)]
+    num_added = 0
+    for start in range(0, len(new), _AT_ONCE):
+        ids, vectors = stored_vectors(connection, new[start : start + _AT_ONCE], index.state.dimension)
+        index.add(ids, vectors)
+        num_added += len(ids)
+    return num_added, num_removed
 
 
-def _stored_vectors(connection: sqlite3.Connection, ids: Iterable[int], dimension: int) -> tuple[Ids, Vectors]:
-    """Reads vectors from the store: ids of shape (n,) and vectors of shape (n, dimension)."""
-    found = [
-        (id_, row[0])
-        for id_ in ids
-        if (row := connection.execute("SELECT vector FROM passages WHERE id = ?", (id_,)).fetchone()) is not None
-    ]
+def stored_vectors(connection: sqlite3.Connection, ids: Ids, dimension: int) -> tuple[Ids, Vectors]:
+    """Reads vectors from the store, of those passages that have one: ids of shape (n,), vectors of (n, dimension)."""
+    rows = connection.execute(
+        """SELECT id, vector FROM passages
+           WHERE id IN (SELECT value FROM json_each(?)) AND vector IS NOT NULL""",
+        (json.dumps(ids.tolist()),),
+    ).fetchall()
     return (
-        np.array([id_ for id_, _ in found], dtype=np.int64),
-        vectors_from_blobs([blob for _, blob in found], dimension),
+        np.array([row[0] for row in rows], dtype=np.int64),
+        vectors_from_blobs([row[1] for row in rows], dimension),
     )

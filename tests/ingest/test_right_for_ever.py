@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import ingest.add
 from ingest.corpus import Corpus, IngestSettings
 from ingest.document import Document, IngestError, Page
-from ingest.index import load_index
+from ingest.index_file import load_index
 
 SETTINGS = IngestSettings(embedder="hashing")
 KBS = ("one", "two")
