@@ -8,12 +8,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from ingest.archive import checked, translated
 from ingest.blocks import Block, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
+from ingest.title import title_of
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -37,14 +37,12 @@ def read_docx(data: bytes, document_id: str, name: str) -> Document:
     with translated(name):
         document = _opened(data)
         blocks = list(_blocks(document))
-        title = " ".join((document.core_properties.title or "").split())
+        title = document.core_properties.title
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError("empty_document", f"{name} holds no words: save it as PDF if it is made of pictures.")
     first = next((block.text for block in blocks if isinstance(block, Title)), "")
-    return Document(
-        document_id, (title or " ".join(first.split()) or PurePath(name).stem)[:200], "docx", laid.pages, laid.headings
-    )
+    return Document(document_id, title_of(name, title, first), "docx", laid.pages, laid.headings)
 
 
 def _opened(data: bytes) -> Any:

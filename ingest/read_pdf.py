@@ -9,7 +9,6 @@ import io
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import PurePath
 from typing import Any
 
 from ingest.coverage import BADLY_EXTRACTED_SHARE, doubtful_share, pages_words
@@ -17,6 +16,7 @@ from ingest.document import Document, IngestError, Origin, Page
 from ingest.pdf_marks import read_marks, with_marks
 from ingest.pdf_structure import Structure, read_structure
 from ingest.reading_order import Line, crosses_columns
+from ingest.title import one_line, title_of
 
 # PDFium's error codes (fpdfview.h).
 _FORMAT, _PASSWORD, _SECURITY = 3, 4, 5
@@ -148,9 +148,8 @@ def cleaned(raw: str) -> str:
 
 
 def _title(structure: Structure, name: str) -> str:
-    stem = PurePath(name).stem
-    title = " ".join((structure.title or "").split())
+    title = one_line(structure.title or "")
     # Word processors leave "Microsoft Word - draft.doc" or "untitled" as the title.
     if len(title) < 4 or re.search(r"^(microsoft word|untitled|unknown)|\.(docx?|tex|dvi|indd|pdf|ps)$", title, re.I):
-        return stem
-    return title[:200]
+        return title_of(name)
+    return title_of(name, title)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
 from typing import Any
 
 from ingest.archive import checked, translated
 from ingest.blocks import Block, NewPage, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
+from ingest.title import one_line, title_of
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _DIAGRAM = "/diagramData"
@@ -38,7 +38,7 @@ def read_pptx(
             blocks.append(NewPage())
             blocks += _of_slide(slide)
             page_done(number, len(slides))
-        title = " ".join((show.core_properties.title or "").split())
+        title = one_line(show.core_properties.title or "")
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError(
@@ -46,9 +46,10 @@ def read_pptx(
         )
     blank = [page.number for page in laid.pages if not page.text.strip()]
     warnings = (f"{len(blank)} of {len(laid.pages)} slides hold no words (pictures?).",) if blank else ()
-    if title.lower() in ("", "powerpoint presentation"):
-        title = laid.headings[0].title if laid.headings else PurePath(name).stem
-    return Document(document_id, title[:200], "pptx", laid.pages, laid.headings, warnings)
+    # What the program writes where its user has written none.
+    given = title if title.lower() != "powerpoint presentation" else ""
+    first = laid.headings[0].title if laid.headings else ""
+    return Document(document_id, title_of(name, given, first), "pptx", laid.pages, laid.headings, warnings)
 
 
 def _of_slide(slide: Any) -> Iterator[Block]:

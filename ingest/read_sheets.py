@@ -13,6 +13,7 @@ from ingest.archive import checked, translated
 from ingest.blocks import Block, NewPage, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
 from ingest.encoding import decode
+from ingest.title import title_of
 
 MOST_CELLS = 3_000_000
 _SAMPLE_CHARACTERS = 64 * 1024
@@ -53,12 +54,12 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
                     page_done(number - 1, len(sheets))
             blocks += [NewPage(sheet.title), Title(sheet.title, 1), Table(tuple(rows), has_header=len(rows) > 1)]
             page_done(number, len(sheets))
-        title = " ".join((book.properties.title or "").split())
+        title = book.properties.title
     if not any(isinstance(block, Table) and block.rows for block in blocks):
         raise IngestError("empty_document", f"{name} has no filled cell: was the right file chosen?")
     laid = lay_out(blocks)
     warnings = (f"Hidden sheets were read too: {', '.join(hidden)}.",) if hidden else ()
-    return Document(document_id, (title or PurePath(name).stem)[:200], "xlsx", laid.pages, laid.headings, warnings)
+    return Document(document_id, title_of(name, title), "xlsx", laid.pages, laid.headings, warnings)
 
 
 def _value(cell: Any) -> str:
@@ -90,7 +91,7 @@ def read_csv(data: bytes, document_id: str, name: str) -> Document:
     rows = tuple(_rows(text, PurePath(name).suffix.lower()))
     blocks: list[Block] = [Table(rows, has_header=len(rows) > 1)] if rows else [Words(text)]
     laid = lay_out(blocks)
-    return Document(document_id, PurePath(name).stem, "csv", laid.pages, laid.headings, tuple(warnings))
+    return Document(document_id, title_of(name), "csv", laid.pages, laid.headings, tuple(warnings))
 
 
 def _rows(text: str, suffix: str) -> Iterator[tuple[str, ...]]:

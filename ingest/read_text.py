@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from ingest.document import PAGE_BREAK, Document, DocumentKind, Heading, IngestError, Page
 from ingest.encoding import decode
+from ingest.title import title_of
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _PROSE = frozenset({".txt", ".text", ""})
@@ -27,8 +28,8 @@ def read_text(data: bytes, document_id: str, name: str, kind: DocumentKind) -> D
     # Many text files are Markdown in all but name; in a script's file a "#" opens a remark.
     is_marked = kind == "md" or (PurePath(name).suffix.lower() in _PROSE and text.lstrip().startswith("# "))
     headings = _markdown_headings(text) if is_marked else ()
-    title = headings[0].title if headings and headings[0].level == 1 else PurePath(name).stem
-    return Document(document_id, title, kind, pages, headings, tuple(warnings))
+    first = headings[0].title if headings and headings[0].level == 1 else ""
+    return Document(document_id, title_of(name, first), kind, pages, headings, tuple(warnings))
 
 
 def _markdown_headings(text: str) -> tuple[Heading, ...]:
