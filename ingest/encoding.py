@@ -8,6 +8,7 @@ import string
 import unicodedata
 
 from ingest.document import IngestError
+from ingest.title import one_line
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -40,6 +41,7 @@ _COMMON = {
 _EVERYDAY = frozenset().union(*_COMMON.values(), string.ascii_letters, string.digits, " \n.,")
 _CLEAR_LIKENESS = 0.12
 _DAMAGED_SHARE = 0.02
+_SHOWN_BEFORE, _SHOWN_AFTER = 12, 24
 _GARBLED = re.compile("(?:Ã[\u0080-\u00bf]|â€|å[\u0080-\u00bf]|æ[\u0080-\u00bf]|ç[\u0080-\u00bf]|锟斤拷|烫烫烫)")
 
 
@@ -157,18 +159,28 @@ def _regional(data: bytes, name: str) -> tuple[str, list[str]]:
         if score > best_score:
             best, best_score = encoding, score
     if best_score < _CLEAR_LIKENESS and (wide := unmarked_utf16(data)):
-        return data.decode(wide, "replace"), [f"Read as {wide}: save it as UTF-8 if words look wrong."]
+        text = data.decode(wide, "replace")
+        return text, [_guess(wide, text)]
     if best_score < _CLEAR_LIKENESS:
         # Too short to hold everyday characters: a heading, a list of names.
         best = "gb18030" if _is_common_gb2312(_prefix(sample, "gb18030")) else _single_byte(sample) or best
     if best is not None:
         try:
-            return data.decode(best), [f"Read as {best}: save it as UTF-8 if words look wrong."]
+            text = data.decode(best)
         except UnicodeDecodeError:
             pass
+        else:
+            return text, [_guess(best, text)]
     raise IngestError(
         "unknown_encoding", f"{name} is in no encoding that could be recognised: save it as UTF-8 and add it again."
     )
+
+
+def _guess(encoding: str, text: str) -> str:
+    """Says what was guessed, and shows words that look wrong where the guess is."""
+    first = next((place for place, character in enumerate(text) if character > "\x7f"), 0)
+    shown = one_line(text[max(0, first - _SHOWN_BEFORE) : first + _SHOWN_AFTER])
+    return f"Read as {encoding} (“{shown}”): save it as UTF-8 if these words look wrong."
 
 
 def _prefix(sample: bytes, encoding: str) -> str:

@@ -46,7 +46,8 @@ def read(
     """
     name = name or path.name
     check_size(path, settings)
-    arguments = [str(path.resolve()), name, str(settings.max_pages), str(settings.max_memory_bytes)]
+    limits = (settings.max_pages, settings.max_characters, settings.max_memory_bytes)
+    arguments = [str(path.resolve()), name, *map(str, limits)]
     with child("ingest.worker", arguments) as worker:
         document = _awaited(worker, name, settings, progress)
     if settings.ocr and pages_to_recognise(document):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import re
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any
@@ -16,6 +18,9 @@ from ingest.encoding import decode
 from ingest.title import title_of
 
 MOST_CELLS = 3_000_000
+_MOST_ROWS = 3_000_000
+"""Empty ones too: a cell may claim to stand in any row."""
+_WITHOUT_RESULT = re.compile(rb"<f\b(?:[^<>]*/>|[^<>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>")
 _SAMPLE_CHARACTERS = 64 * 1024
 _ROWS_PER_REPORT = 2_000
 
@@ -31,7 +36,7 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
     checked(data, name, is_office=True).close()
     blocks: list[Block] = []
     hidden: list[str] = []
-    cells = 0
+    cells = rows_seen = 0
     with translated(name):
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         sheets = book.worksheets
@@ -43,9 +48,11 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
             sheet.reset_dimensions()
             for count, row in enumerate(sheet.iter_rows(), 1):
                 cells += len(row)
-                if cells > MOST_CELLS:
+                rows_seen += 1
+                if cells > MOST_CELLS or rows_seen > _MOST_ROWS:
                     raise IngestError(
-                        "too_large", f"{name} has more than {MOST_CELLS:,} cells: save the sheets that matter alone."
+                        "too_large",
+                        f"{name} has more than {MOST_CELLS:,} cells or rows: save the sheets that matter alone.",
                     )
                 values = tuple(_value(cell) for cell in row)
                 if any(values):
@@ -58,8 +65,18 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
     if not any(isinstance(block, Table) and block.rows for block in blocks):
         raise IngestError("empty_document", f"{name} has no filled cell: was the right file chosen?")
     laid = lay_out(blocks)
-    warnings = (f"Hidden sheets were read too: {', '.join(hidden)}.",) if hidden else ()
-    return Document(document_id, title_of(name, title), "xlsx", laid.pages, laid.headings, warnings)
+    warnings = [f"Hidden sheets were read too: {', '.join(hidden)}."] if hidden else []
+    if unsaved := _formulas_without_result(data):
+        which = "1 formula has" if unsaved == 1 else f"{unsaved:,} formulas have"
+        warnings.append(f"{which} no saved result and read as empty: open the file in its program and save it again.")
+    return Document(document_id, title_of(name, title), "xlsx", laid.pages, laid.headings, tuple(warnings))
+
+
+def _formulas_without_result(data: bytes) -> int:
+    """Programs that write workbooks without calculating leave such; what they would give is not in the file."""
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
+        return sum(len(_WITHOUT_RESULT.findall(parts.read(name))) for name in dict.fromkeys(sheets))
 
 
 def _value(cell: Any) -> str:

@@ -1,6 +1,6 @@
 """Decides what the reading process does: limit its own memory, read one file, say the result in one line of JSON.
 
-usage: python -m ingest.worker FILE NAME MAX_PAGES MAX_MEMORY_BYTES
+usage: python -m ingest.worker FILE NAME MAX_PAGES MAX_CHARACTERS MAX_MEMORY_BYTES
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ingest.sniff import kind_of
 from ingest.wire import document_to_wire
 
 
-def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
+def main(path: Path, name: str, max_pages: int, max_characters: int, max_memory_bytes: int) -> None:
     """Reads `path` and prints progress lines, then `{"document": ...}` or `{"error": code, "message": sentence}`."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
@@ -28,6 +28,7 @@ def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
     try:
         data = path.read_bytes()
         document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}))
+        _check_length(document, name, max_characters)
     except IngestError as error:
         _say({"error": error.code, "message": error.message})
     except (MemoryError, RecursionError):
@@ -41,6 +42,15 @@ def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
         _say({"error": "not_found", "message": f"{name} can't be opened ({error.strerror}): check its rights."})
     else:
         _say({"document": document_to_wire(document)})
+
+
+def _check_length(document: Document, name: str, max_characters: int) -> None:
+    """Who asked holds the text too, and keeps, splits and embeds it."""
+    if (length := sum(len(page.text) for page in document.pages)) > max_characters:
+        raise IngestError(
+            "too_large",
+            f"{name} holds {length:,} characters of text, the limit is {max_characters:,}: split the file.",
+        )
 
 
 def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]) -> Document:
@@ -87,7 +97,7 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
         case "txt" | "md":
             from ingest.read_text import read_text
 
-            return read_text(data, document_id, name, kind)
+            return read_text(data, document_id, name, kind, max_pages)
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -96,4 +106,4 @@ def _say(message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

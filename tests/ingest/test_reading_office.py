@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from office_maker import docx, epub, part, pptx, with_part, xlsx, zipped
 
-from ingest.blocks import NewPage, Table, Title, Words, lay_out
+from ingest.blocks import NewPage, Table, Title, Words, lay_out, table_text
 from ingest.document import Document, IngestError
+from ingest.title import title_of
 from ingest.worker import read_bytes
 
 
@@ -222,6 +223,45 @@ def test_a_claimed_sheet_size_costs_nothing():
     claimed = part(data, "xl/worksheets/sheet1.xml").replace(b'ref="A1:B1"', b'ref="A1:XFD1048576"')
     assert b"XFD1048576" in claimed
     assert document_of(with_part(data, "xl/worksheets/sheet1.xml", claimed), "s.xlsx").text == "S\n\n| a | b |"
+
+
+def test_a_claimed_row_number_costs_nothing():
+    """A cell may claim to stand in row two thousand million; the rows above it are not counted through."""
+    data = xlsx({"S": [["a", "b"]]})
+    sheet = part(data, "xl/worksheets/sheet1.xml").replace(b'<row r="1"', b'<row r="2147483647"')
+    assert b"2147483647" in sheet
+    assert code_of(with_part(data, "xl/worksheets/sheet1.xml", sheet), "s.xlsx") == "too_large"
+
+
+def test_a_wide_table_keeps_every_column():
+    """As many as a sheet can have, and a short row beside it does not grow to its length."""
+    wide = [f"c{number}" for number in range(16_384)]
+    text = document_of(xlsx({"S": [wide, ["x"]]}), "s.xlsx").text
+    assert text.split("\n")[2] == f"| {' | '.join(wide)} |"
+    long = table_text(Table((("a",),) * 200_000 + (tuple(wide),)))
+    assert long.startswith("| a |\n| a |\n")
+    assert long.endswith("| c16383 |")
+
+
+def test_formulas_that_were_never_calculated_are_told_of():
+    """Their cells look empty; those with a result say it, and no warning counts them."""
+    data = xlsx({"S": [["a", 1], ["b", "=B1*2"], ["c", "=B1*3"]]})
+    assert document_of(data, "s.xlsx").warnings == (
+        "2 formulas have no saved result and read as empty: open the file in its program and save it again.",
+    )
+    saved = part(data, "xl/worksheets/sheet1.xml").replace(b"<f>B1*2</f><v></v>", b"<f>B1*2</f><v>2</v>")
+    saved = saved.replace(b"<f>B1*2</f><v />", b"<f>B1*2</f><v>2</v>").replace(
+        b"<f>B1*2</f><v/>", b"<f>B1*2</f><v>2</v>"
+    )
+    document = document_of(with_part(data, "xl/worksheets/sheet1.xml", saved), "s.xlsx")
+    assert "| b | 2 |" in document.text
+    assert document.warnings[0].startswith("1 formula has no saved result")
+
+
+@pytest.mark.parametrize("title", ["\x0b \u202e", "\ud800", "  ", "\u200b"])
+def test_a_title_that_shows_nothing_gives_way_to_the_files_name(title):
+    assert title_of("roof.docx", title, None) == "roof"
+    assert title_of("roof.docx", title, "A \n heading\x07") == "A heading"
 
 
 PIECES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12)
