@@ -114,7 +114,8 @@ def table_text(table: Table) -> str:
     """
     rows = [[_cell(value) for value in row] for row in table.rows]
     width = max((len(row) for row in rows), default=0)
-    if len(rows) * width <= _MOST_FILLED:
+    is_even = len(rows) * width <= _MOST_FILLED
+    if is_even:
         rows = [row + [""] * (width - len(row)) for row in rows]
     used = sorted({column for row in rows for column, value in enumerate(row) if value})
     lines = [
@@ -126,7 +127,8 @@ def table_text(table: Table) -> str:
         return "\n".join(lines)
     head = [lines[0], "|" + " --- |" * len(used)]
     body = lines[1:]
-    parts = [body[first : first + _ROWS_PER_HEADER] for first in range(0, len(body), _ROWS_PER_HEADER)] or [[]]
+    step = _ROWS_PER_HEADER if is_even else len(body)
+    parts = [body[first : first + step] for first in range(0, len(body), step)] if body else [[]]
     return "\n\n".join("\n".join(head + part) for part in parts)
 
 

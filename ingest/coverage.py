@@ -18,13 +18,15 @@ def doubtful_share(text: str) -> float:
 
 def coverage_warnings(document: Document, settings: IngestSettings) -> tuple[str, ...]:
     """Sentences for the person who brought the file; none where every page has sound words of its own."""
-    if document.kind != "pdf":
+    if document.kind not in ("pdf", "picture"):
         return ()
     numbers = {
         origin: [page.number for page in document.pages if page.origin == origin]
         for origin in ("doubtful", "picture", "ocr")
     }
     blank = [page.number for page in document.pages if not page.text.strip() and page.origin != "picture"]
+    if document.kind == "picture":
+        blank = []  # what could not be opened: its reader has told so
     warnings = []
     if recognised := numbers["ocr"]:
         own = sum(page.origin in ("text", "doubtful") and bool(page.text.strip()) for page in document.pages)

@@ -11,9 +11,7 @@ from typing import Literal
 
 PAGE_BREAK = "\f"
 
-DocumentKind = Literal["pdf", "txt", "md", "html", "docx", "xlsx", "csv", "pptx", "epub", "eml"]
-
-
+DocumentKind = Literal["pdf", "txt", "md", "html", "docx", "xlsx", "csv", "pptx", "epub", "eml", "picture"]
 Origin = Literal["text", "doubtful", "picture", "ocr"]
 
 

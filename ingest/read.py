@@ -17,6 +17,7 @@ from ingest.child import Child, child
 from ingest.coverage import coverage_warnings
 from ingest.document import Document, IngestError
 from ingest.ocr import pages_to_recognise, recognise
+from ingest.read_picture import PICTURE_SUFFIXES
 from ingest.settings import IngestSettings
 from ingest.wire import document_from_wire
 
@@ -28,7 +29,11 @@ SUFFIXES = (
     | frozenset({".eml", ".mht", ".mhtml"})
     | PACKAGE_SUFFIXES
 )
-"""What `add` picks out of a folder; a file named outright is judged by its bytes."""
+"""What `add` picks out of a folder: no pictures, which are mostly logos and photographs, and slow to recognise; a file
+named outright is judged by its bytes."""
+
+NAMED_SUFFIXES = SUFFIXES | PICTURE_SUFFIXES
+"""What may be brought one by one."""
 
 _START_SECONDS = 30.0
 

@@ -86,6 +86,10 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
             from ingest.read_epub import read_epub
 
             return read_epub(data, document_id, name, max_pages, page_done)
+        case "picture":
+            from ingest.read_picture import read_picture
+
+            return read_picture(data, document_id, name, max_pages, page_done)
         case "html":
             from ingest.read_html import read_html
 

@@ -39,6 +39,9 @@ CHANGES: dict[str, tuple[Change, ...]] = {
     "md": _WRITTEN,
     "txt": _WRITTEN,
     "csv": _WRITTEN,
+    "png": (*BYTES, renumber),
+    "jpg": (*BYTES, renumber),
+    "tif": (*BYTES, renumber),
     "eml": (*_WRITTEN, relines, relines, renumber),
 }
 """By the ending of a reader's files; what may happen to them."""
@@ -77,6 +80,8 @@ def _made(reader: str) -> Sequence[bytes]:
             ]
         case "csv":
             return [b'name,note\nAda,"one,two\nlines"\nBob,\n' * 30, f"名称;数量\n{_CHINESE};3\n".encode("gbk")]
+        case "png" | "jpg" | "tif":
+            return _pictures({"png": "PNG", "jpg": "JPEG", "tif": "TIFF"}[reader])
         case _:
             return [_mail(True), _mail(False)]
 
@@ -115,6 +120,19 @@ def _slides(show) -> None:
     data.categories = ["a", "b"]
     data.add_series("s", (1.5, 2.5))
     second.shapes.add_chart(XL_CHART_TYPE.LINE, 0, 0, Inches(2), Inches(2), data)
+
+
+def _pictures(kind: str) -> Sequence[bytes]:
+    page = Image.new("L", (90, 60), 255)
+    ImageDraw.Draw(page).text((4, 4), "words", fill=0)
+    packed = {"TIFF": [("1", {"compression": "group4"}), ("RGB", {"compression": "tiff_lzw"}), ("L", {})]}
+    made = []
+    for mode, how in packed.get(kind, [("RGB", {}), ("L", {}), ("CMYK" if kind == "JPEG" else "P", {})]):
+        out = io.BytesIO()
+        several = {"save_all": True, "append_images": [page.convert(mode)]} if kind == "TIFF" else {}
+        page.convert(mode).save(out, kind, **several, **how)
+        made.append(out.getvalue())
+    return made
 
 
 def _mail(is_html: bool) -> bytes:

@@ -108,7 +108,7 @@ def test_a_few_broken_bytes_do_not_cost_the_file():
         (bytes(range(256)) * 40, "a.txt", "binary_file"),
         (b"PK\x03\x04" + bytes(50), "a.docx", "corrupt"),
         (b"PK\x03\x04" + bytes(50), "a.txt", "unsupported_type"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(50), "a.png", "unsupported_type"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "a.png", "corrupt"),
         (CHINESE.encode().decode("latin-1").encode("utf-8") * 3, "a.txt", "garbled_text"),
     ],
 )
