@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ingest.document import Document
 from ingest.settings import IngestSettings
-
-BADLY_EXTRACTED_SHARE = 0.05
-_DOUBTFUL = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x01\x03-\x08\x0e-\x1f]")
-
-
-def doubtful_share(text: str) -> float:
-    """The share of characters that say nothing: replacement, private-use and control characters."""
-    return len(_DOUBTFUL.findall(text)) / len(text) if text else 0.0
 
 
 def coverage_warnings(document: Document, settings: IngestSettings) -> tuple[str, ...]:

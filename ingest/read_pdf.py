@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ingest.coverage import BADLY_EXTRACTED_SHARE, doubtful_share, pages_words
+from ingest.coverage import pages_words
 from ingest.document import Document, IngestError, Origin, Page
 from ingest.pdf_marks import read_marks, with_marks
+from ingest.pdf_second import better_texts
 from ingest.pdf_structure import Structure, read_structure
+from ingest.quality import BADLY_EXTRACTED_SHARE, badness
 from ingest.reading_order import Line, crosses_columns
 from ingest.title import one_line, title_of
 
@@ -45,8 +47,11 @@ def read_pdf(
         warnings.append(f"Page labels and outline could not be read ({structure.failure}).")
     labels = structure.labels or (None,) * len(texts)
     origins = [_origin(text, number in drawn) for number, text in enumerate(texts, 1)]
-    for number, marks in read_marks(data, len(texts)).items():
-        texts[number - 1] = with_marks(texts[number - 1], marks)
+    marks = read_marks(data, len(texts))
+    for number, lines in marks.lines.items():
+        texts[number - 1] = with_marks(texts[number - 1], lines)
+    if marks.unread:
+        warnings.append(f"Form values and notes could not be read: {pages_words(list(marks.unread))}.")
     pages = tuple(
         Page(number, text, label, origin)
         for number, (text, label, origin) in enumerate(zip(texts, labels, origins, strict=True), 1)
@@ -98,6 +103,9 @@ def _page_texts(
             texts.append("")
             unreadable.append(number)
         page_done(number, num_pages)
+    for number, text in better_texts(data, texts, unreadable).items():
+        texts[number - 1] = cleaned(text)
+    unreadable = [number for number in unreadable if not texts[number - 1].strip()]
     if len(unreadable) == num_pages:
         raise IngestError("corrupt", f"None of the pages of {name} can be opened: get it again from its source.")
     warnings = [f"{pages_words(unreadable)} could not be opened: the file is damaged."] if unreadable else []
@@ -121,7 +129,7 @@ def _lines(words: Any) -> list[Line]:
 def _origin(text: str, is_drawn: bool) -> Origin:
     if not text.strip():
         return "picture" if is_drawn else "text"
-    return "doubtful" if doubtful_share(text) > BADLY_EXTRACTED_SHARE else "text"
+    return "doubtful" if badness(text) > BADLY_EXTRACTED_SHARE else "text"
 
 
 def _translated(pdfium_code: int | None, name: str) -> IngestError:
