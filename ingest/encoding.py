@@ -41,6 +41,10 @@ _COMMON = {
 _EVERYDAY = frozenset().union(*_COMMON.values(), string.ascii_letters, string.digits, " \n.,")
 _CLEAR_LIKENESS = 0.12
 _DAMAGED_SHARE = 0.02
+_MOST_CHAOS = 0.2
+# How many pieces of how many bytes charset-normalizer looks at. Where its pieces begin right after an accented letter
+# it may find none that reads well; others are looked at then.
+_LOOKS = ((5, 512), (10, 256), (1, 4096))
 _SHOWN_BEFORE, _SHOWN_AFTER = 12, 24
 _GARBLED = re.compile("(?:Ã[\u0080-\u00bf]|â€|å[\u0080-\u00bf]|æ[\u0080-\u00bf]|ç[\u0080-\u00bf]|锟斤拷|烫烫烫)")
 
@@ -54,8 +58,8 @@ def decode(data: bytes, name: str) -> tuple[str, list[str]]:
     """
     text, warnings = _decoded(data, name)
     letters = sum(character.isalpha() for character in text) or 1
-    garbled = sum(len(match.group()) for match in _GARBLED.finditer(text))
-    if garbled > 0.2 * letters:
+    garbled = [match.group() for match in _GARBLED.finditer(text)]
+    if len(garbled) > 1 and sum(map(len, garbled)) > 0.2 * letters:
         raise IngestError(
             "garbled_text", f"{name} was saved with its letters already spoilt: get the file again from its source."
         )
@@ -211,5 +215,8 @@ def _single_byte(sample: bytes) -> str | None:
     """What charset-normalizer makes of it, among the single-byte encodings of Europe and the Middle East."""
     from charset_normalizer import from_bytes
 
-    found = from_bytes(sample, cp_isolation=list(_SINGLE_BYTE)).best()
-    return None if found is None or found.chaos > 0.2 else str(found.encoding)
+    for steps, chunk_bytes in _LOOKS:
+        found = from_bytes(sample, steps, chunk_bytes, cp_isolation=list(_SINGLE_BYTE)).best()
+        if found is not None and found.chaos <= _MOST_CHAOS:
+            return str(found.encoding)
+    return None

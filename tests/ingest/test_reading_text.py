@@ -91,6 +91,12 @@ def test_more_text_than_allowed_is_refused_with_the_numbers(write):
     assert caught.value.code == "too_large"
 
 
+@pytest.mark.parametrize("times", [1, 28, 29, 30, 39, 79, 300])
+def test_a_text_in_one_byte_a_letter_reads_right_at_any_length(times):
+    """Whatever letter a look at a part of it happens to begin with."""
+    assert text_of((times * f"{FRENCH[:-1]}.\n").encode("cp1252")) == times * f"{FRENCH[:-1]}.\n"
+
+
 def test_a_few_broken_bytes_do_not_cost_the_file():
     document = read_bytes(
         (CHINESE * 3).encode() + b"\xff\xfe" + CHINESE.encode(), "notes.txt", 100, lambda done, total: None
