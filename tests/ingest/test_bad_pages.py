@@ -1,0 +1,166 @@
+"""Badly extracted pages: they are recognised as such, read a second time, and never cost the pages beside them."""
+
+from __future__ import annotations
+
+import signal
+from threading import Thread
+
+import pypdf
+import pypdfium2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pdf_maker import pdf, rewritten
+from test_reading_text import CHINESE, FRENCH, JAPANESE, KOREAN, RUSSIAN, TRADITIONAL
+
+import ingest.pdf_marks
+import ingest.pdf_second
+import ingest.pdf_structure
+from ingest.document import Document, Page
+from ingest.ocr import pages_to_recognise
+from ingest.patience import OutOfTime, within
+from ingest.pdf_second import better_texts
+from ingest.quality import BADLY_EXTRACTED_SHARE, HOPELESS_SHARE, badness
+from ingest.worker import read_bytes
+
+SPOILT = "\ue001\ue002\ue003 \ue004\ue005"
+SOUND = [CHINESE, TRADITIONAL, JAPANESE, KOREAN, RUSSIAN, FRENCH, "Contents ········ 12", "5 × 7 × 9 × 11", "«×»°±²³",
+         "Größe, Übermaß, façade, Þingvellir, Ærø, ¿Qué?", "  \n", ""]  # fmt: skip
+
+
+def document_of(data: bytes) -> Document:
+    return read_bytes(data, "a.pdf", 100, lambda done, total: None)
+
+
+@pytest.mark.parametrize("text", SOUND)
+def test_sound_text_in_any_language_is_not_bad(text):
+    assert badness(text) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"), [(CHINESE, "gbk"), (KOREAN, "cp949"), (RUSSIAN, "cp1251"), (TRADITIONAL, "big5")]
+)
+def test_text_shown_in_the_wrong_encoding_is_hopeless(text, encoding):
+    """Two-byte letters as pairs of accented ones, with blanks between or without: mojibake."""
+    shown = text.encode(encoding).decode("latin-1")
+    assert badness(shown) > HOPELESS_SHARE
+    assert badness(" ".join(shown)) > HOPELESS_SHARE
+    assert badness("Plain words all around it, and many of them. " * 4 + shown) > BADLY_EXTRACTED_SHARE
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.sampled_from("\ufffd\ue000\uf8ff\x01\U000f0000"))
+def test_badness_is_the_share_of_what_means_nothing(sound, bad, sign):
+    """White space does not count."""
+    text = "a \n" * sound + f"{sign} " * bad
+    assert badness(text) == (bad / (sound + bad) if sound + bad else 0.0)
+
+
+TWO = pdf(["The first page speaks of apples.", "The second page speaks of pears."])
+
+
+def test_a_page_that_is_badly_extracted_is_read_by_the_second_reader(monkeypatch):
+    """Its words are there, and it is no longer doubtful; sound pages stay as they were."""
+    real = pypdfium2.PdfTextPage.get_text_range
+
+    def spoilt(self, *arguments, **more):
+        text = real(self, *arguments, **more)
+        return SPOILT if "second" in text else text
+
+    monkeypatch.setattr(pypdfium2.PdfTextPage, "get_text_range", spoilt)
+    document = document_of(TWO)
+    assert [page.text.strip() for page in document.pages] == [
+        "The first page speaks of apples.",
+        "The second page speaks of pears.",
+    ]
+    assert [page.origin for page in document.pages] == ["text", "text"]
+
+
+def test_a_page_that_can_not_be_opened_is_read_by_the_second_reader(monkeypatch):
+    real = pypdfium2.PdfDocument.__getitem__
+
+    def closed(self, index):
+        if index == 1:
+            raise pypdfium2.PdfiumError("no page")
+        return real(self, index)
+
+    monkeypatch.setattr(pypdfium2.PdfDocument, "__getitem__", closed)
+    document = document_of(TWO)
+    assert document.pages[1].text.strip() == "The second page speaks of pears."
+    assert document.warnings == ()
+
+
+def test_where_both_readers_fail_a_page_stays_as_it_is_and_is_recognised(monkeypatch):
+    monkeypatch.setattr(ingest.pdf_second, "_text", lambda reader, number: SPOILT * 2)
+    assert better_texts(TWO, [SPOILT, "Sound."], []) == {}
+    pages = (Page(1, SPOILT, origin="doubtful"), Page(2, "Sound."))
+    assert pages_to_recognise(Document("d", "t", "pdf", pages)) == (1,)
+
+
+def test_a_second_reading_with_fewer_words_is_no_better(monkeypatch):
+    monkeypatch.setattr(ingest.pdf_second, "_text", lambda reader, number: "Few.")
+    first = "Many words of the page. " * 9 + "\ue000" * 20
+    assert badness(first) > BADLY_EXTRACTED_SHARE
+    assert better_texts(TWO, [first, "Sound."], []) == {}
+
+
+def test_sound_pages_cost_no_second_reading(monkeypatch):
+    monkeypatch.setattr(pypdf, "PdfReader", lambda *arguments, **more: pytest.fail("it was opened"))
+    assert better_texts(TWO, ["Sound.", ""], []) == {}
+
+
+def endless(*_):
+    """What swallows every error and goes on, as a library of many years does."""
+    while True:
+        try:
+            raise ValueError
+        except Exception:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("module", "part", "warning"),
+    [
+        (ingest.pdf_structure, "_labels", "Page labels and outline could not be read (they take too long)."),
+        (ingest.pdf_marks, "_of_page", "Form values and notes could not be read: Pages 1-2."),
+        (ingest.pdf_second, "_text", "Page 1 could not be opened: the file is damaged."),
+    ],
+)
+def test_a_part_that_never_ends_costs_itself_alone(monkeypatch, module, part, warning):
+    """The words that PDFium read are there, and what is missing is told."""
+    from pypdf.annotations import FreeText
+
+    if module is ingest.pdf_second:
+        real = pypdfium2.PdfDocument.__getitem__
+        monkeypatch.setattr(
+            pypdfium2.PdfDocument, "__getitem__", lambda self, at: real(self, at) if at else real(self, 99)
+        )
+    monkeypatch.setattr(module, "_CPU_SECONDS", 0.05)
+    monkeypatch.setattr(module, part, endless)
+    data = rewritten(TWO, lambda writer: writer.add_annotation(0, FreeText(text="Note.", rect=(10, 10, 90, 30))))
+    document = document_of(data)
+    assert document.pages[1].text.strip() == "The second page speaks of pears."
+    assert warning in document.warnings
+
+
+def test_patience_ends_with_its_block():
+    """Nothing is stopped later, and what was told to listen before listens again."""
+    before = signal.getsignal(signal.SIGPROF)
+    with within(60.0):
+        pass
+    with pytest.raises(OutOfTime), within(0.02):
+        endless()
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGPROF) == before
+
+
+def test_outside_the_main_thread_there_is_no_limit_and_no_error():
+    done = []
+
+    def work() -> None:
+        with within(0.0001):
+            done.append(True)
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [True]
