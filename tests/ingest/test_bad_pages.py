@@ -45,7 +45,12 @@ def test_text_shown_in_the_wrong_encoding_is_hopeless(text, encoding):
     shown = text.encode(encoding).decode("latin-1")
     assert badness(shown) > HOPELESS_SHARE
     assert badness(" ".join(shown)) > HOPELESS_SHARE
-    assert badness("Plain words all around it, and many of them. " * 4 + shown) > BADLY_EXTRACTED_SHARE
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(CHINESE, "gbk"), (KOREAN, "cp949"), (RUSSIAN, "cp1251")])
+def test_a_line_in_the_wrong_encoding_among_plain_words_makes_a_page_doubtful(text, encoding):
+    page = "Plain words all around it, and many of them. " * 4 + text.encode(encoding).decode("latin-1")
+    assert badness(page) > BADLY_EXTRACTED_SHARE
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.sampled_from("\ufffd\ue000\uf8ff\x01\U000f0000"))
