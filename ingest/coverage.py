@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ingest.document import Document
+from ingest.document import SHEETED, Document
 from ingest.settings import IngestSettings
 
 
 def coverage_warnings(document: Document, settings: IngestSettings) -> tuple[str, ...]:
     """Sentences for the person who brought the file; none where every page has sound words of its own."""
-    if document.kind not in ("pdf", "picture"):
+    if document.kind not in SHEETED:
         return ()
     numbers = {
         origin: [page.number for page in document.pages if page.origin == origin]

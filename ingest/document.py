@@ -12,6 +12,8 @@ from typing import Literal
 PAGE_BREAK = "\f"
 
 DocumentKind = Literal["pdf", "txt", "md", "html", "docx", "xlsx", "csv", "pptx", "epub", "eml", "picture"]
+SHEETED: frozenset[DocumentKind] = frozenset({"pdf", "picture"})
+"""Kinds whose pages are sheets to look at; of the others only the words are known."""
 Origin = Literal["text", "doubtful", "picture", "ocr"]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from ingest.coverage import pages_words
 from ingest.document import Document, IngestError, Origin, Page
+from ingest.pictures import open_picture
 from ingest.title import title_of
 
-FORMATS = ("PNG", "JPEG", "TIFF")
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff"})
 MOST_PIXELS = 100_000_000
 """Four bytes each where they are coloured; a sheet of A2 at 400 dots an inch has 62 million."""
@@ -23,11 +23,8 @@ def read_picture(
     Raises:
         IngestError: `corrupt` or `too_large`.
     """
-    from PIL import Image
-
-    Image.MAX_IMAGE_PIXELS = None  # ours is checked below, and says how large
     try:
-        picture = Image.open(io.BytesIO(data), formats=FORMATS)
+        picture = open_picture(io.BytesIO(data))
         num_pages = getattr(picture, "n_frames", 1)
     except MemoryError:
         raise

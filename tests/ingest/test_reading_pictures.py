@@ -12,6 +12,7 @@ import ingest.read_picture
 from ingest.document import IngestError
 from ingest.ocr_pictures import LONGEST_SIDE_PX, drawn_pages
 from ingest.read import NAMED_SUFFIXES, SUFFIXES, read
+from ingest.render import render_sheet
 from ingest.settings import IngestSettings
 from ingest.worker import read_bytes
 
@@ -137,6 +138,19 @@ def test_a_photograph_is_made_smaller_and_turned_as_the_camera_was_held(tmp_path
     assert drawn.shape == (LONGEST_SIDE_PX, LONGEST_SIDE_PX * 3 // 4, 3)
     assert drawn[:300].max() < 30
     assert drawn[500:].min() > 225
+
+
+def test_a_pictures_page_is_shown_beside_an_answer(tmp_path):
+    """As it is, without a mark: where its words stand was not kept."""
+    path = tmp_path / "scan"
+    path.write_bytes(saved("TIFF", paper("one", "1"), paper("two", "1"), compression="group4"))
+    sheet = render_sheet(path, 2, "two", width_px=450)
+    assert (sheet.width_px, sheet.height_px, sheet.boxes, sheet.num_pages) == (450, 200, (), 2)
+    shown = np.asarray(Image.open(io.BytesIO(sheet.png)).convert("L"))
+    assert shown[:10].min() > 235
+    assert shown.min() < 100
+    with pytest.raises(IngestError, match="There is no page 3: the document has 2 pages"):
+        render_sheet(path, 3)
 
 
 def test_pictures_are_read_where_they_are_named_and_not_picked_out_of_folders():
