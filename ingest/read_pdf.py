@@ -28,14 +28,19 @@ _MOST_RECTANGLES = 800
 
 
 def read_pdf(
-    data: bytes, document_id: str, name: str, max_pages: int, page_done: Callable[[int, int], None]
+    data: bytes,
+    document_id: str,
+    name: str,
+    max_pages: int,
+    page_done: Callable[[int, int], None],
+    skipped: frozenset[int],
 ) -> Document:
-    """Reads a PDF; a scan gives pages without text.
+    """Reads a PDF; a scan gives pages without text, and so do pages (counted from 1) that are `skipped`.
 
     Raises:
         IngestError: `password_required`, `unsupported_encryption`, `corrupt`, `too_large` or `garbled_text`.
     """
-    texts, drawn, has_pictures, warnings = _page_texts(data, name, max_pages, page_done)
+    texts, drawn, has_pictures, warnings = _page_texts(data, name, max_pages, page_done, skipped)
     structure = read_structure(io.BytesIO(data), texts)
     if structure.encrypted and not has_pictures and not any(text.strip() for text in texts):
         # Opened, yet blank throughout: what the pages hold was not deciphered.
@@ -62,7 +67,7 @@ def read_pdf(
 
 
 def _page_texts(
-    data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]
+    data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None], skipped: frozenset[int]
 ) -> tuple[list[str], set[int], bool, list[str]]:
     """The pages' words, which pages without words show something, whether any of them shows a picture, and warnings."""
     import pypdfium2
@@ -84,6 +89,11 @@ def _page_texts(
     has_pictures = False
     page_done(0, num_pages)
     for number in range(1, num_pages + 1):
+        if number in skipped:
+            texts.append("")
+            unreadable.append(number)
+            page_done(number, num_pages)
+            continue
         try:
             page = pdf[number - 1]
             words = page.get_textpage()

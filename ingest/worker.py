@@ -1,6 +1,6 @@
 """Decides what the reading process does: limit its own memory, read one file, say the result in one line of JSON.
 
-usage: python -m ingest.worker FILE NAME MAX_PAGES MAX_CHARACTERS MAX_MEMORY_BYTES
+usage: python -m ingest.worker FILE NAME MAX_PAGES MAX_CHARACTERS MAX_MEMORY_BYTES [SKIPPED_PAGE...]
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from ingest.sniff import kind_of
 from ingest.wire import document_to_wire
 
 
-def main(path: Path, name: str, max_pages: int, max_characters: int, max_memory_bytes: int) -> None:
+def main(
+    path: Path, name: str, max_pages: int, max_characters: int, max_memory_bytes: int, skipped: frozenset[int]
+) -> None:
     """Reads `path` and prints progress lines, then `{"document": ...}` or `{"error": code, "message": sentence}`."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     confine(max_memory_bytes)
     try:
         data = path.read_bytes()
-        document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}))
+        document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}), skipped)
         _check_length(document, name, max_characters)
     except IngestError as error:
         _say({"error": error.code, "message": error.message})
@@ -53,8 +55,17 @@ def _check_length(document: Document, name: str, max_characters: int) -> None:
         )
 
 
-def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]) -> Document:
+def read_bytes(
+    data: bytes,
+    name: str,
+    max_pages: int,
+    page_done: Callable[[int, int], None],
+    skipped: frozenset[int] = frozenset(),
+) -> Document:
     """Reads a file's bytes by the reader that its content and name ask for.
+
+    Args:
+        skipped: Pages of a PDF (counted from 1) that an earlier process did not survive.
 
     Raises:
         IngestError: Where it can't be read.
@@ -65,7 +76,7 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
         case "pdf":
             from ingest.read_pdf import read_pdf
 
-            return read_pdf(data, document_id, name, max_pages, page_done)
+            return read_pdf(data, document_id, name, max_pages, page_done, skipped)
         case "docx":
             from ingest.read_docx import read_docx
 
@@ -110,4 +121,5 @@ def _say(message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    pages, characters, memory_bytes, *left_out = map(int, sys.argv[3:])
+    main(Path(sys.argv[1]), sys.argv[2], pages, characters, memory_bytes, frozenset(left_out))

@@ -91,7 +91,7 @@ def _be_read(path: Path, name: str, writing: int, settings: IngestSettings) -> N
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8")
         resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
-        worker.main(path, name, _MOST_PAGES, settings.max_characters, settings.max_memory_bytes)
+        worker.main(path, name, _MOST_PAGES, settings.max_characters, settings.max_memory_bytes, frozenset())
         code = 0
     except BaseException:
         with suppress(BaseException):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from threading import Thread
 
 import pypdf
@@ -16,11 +17,15 @@ from test_reading_text import CHINESE, FRENCH, JAPANESE, KOREAN, RUSSIAN, TRADIT
 import ingest.pdf_marks
 import ingest.pdf_second
 import ingest.pdf_structure
-from ingest.document import Document, Page
+import ingest.read
+from ingest.child import child
+from ingest.document import Document, IngestError, Page
 from ingest.ocr import pages_to_recognise
 from ingest.patience import OutOfTime, within
 from ingest.pdf_second import better_texts
 from ingest.quality import BADLY_EXTRACTED_SHARE, HOPELESS_SHARE, badness
+from ingest.read import read
+from ingest.settings import IngestSettings
 from ingest.worker import read_bytes
 
 SPOILT = "\ue001\ue002\ue003 \ue004\ue005"
@@ -169,3 +174,50 @@ def test_outside_the_main_thread_there_is_no_limit_and_no_error():
     thread.start()
     thread.join()
     assert done == [True]
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, page_index: str, body: str) -> Path:
+    """The real reading process with a page that it does not survive; each start adds a line to the file given back."""
+    starts = folder / "starts"
+    (folder / "stand_in_reader.py").write_text(
+        "import os, runpy, time\nimport pypdfium2\n"
+        f"open({str(starts)!r}, 'a').write('start\\n')\n"
+        "real = pypdfium2.PdfDocument.__getitem__\n"
+        "def opened(self, index):\n"
+        f"    if index in {page_index}:\n        {body}\n"
+        "    return real(self, index)\n"
+        "pypdfium2.PdfDocument.__getitem__ = opened\n"
+        "runpy.run_module('ingest.worker', run_name='__main__')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setattr(ingest.read, "child", lambda module, arguments: child("stand_in_reader", arguments))
+    return starts
+
+
+FOUR = pdf([f"Page {number} speaks." for number in range(1, 5)])
+
+
+@pytest.mark.parametrize("body", ["os.abort()", "time.sleep(600)"], ids=["crash", "stall"])
+def test_a_page_that_stops_the_reading_process_is_read_otherwise_and_costs_no_other(write, monkeypatch, tmp_path, body):
+    """The others are read by a new process, and this one by the second reader."""
+    starts = stand_in(monkeypatch, tmp_path, "(1, 3)", body)
+    patient = IngestSettings(embedder="hashing", max_stall_seconds=5.0)
+    document = read(write("a.pdf", FOUR), patient)
+    assert [page.text.strip() for page in document.pages] == [f"Page {number} speaks." for number in range(1, 5)]
+    assert starts.read_text().count("start") == 3
+
+
+def test_a_file_whose_every_page_crashes_is_given_up(write, monkeypatch, tmp_path):
+    starts = stand_in(monkeypatch, tmp_path, "range(9)", "os.abort()")
+    with pytest.raises(IngestError) as caught:
+        read(write("a.pdf", pdf(["x"] * 9)), IngestSettings(embedder="hashing"))
+    assert caught.value.code == "too_complex"
+    assert starts.read_text().count("start") == 6
+
+
+def test_time_that_is_used_up_ends_the_tries(write, monkeypatch, tmp_path):
+    starts = stand_in(monkeypatch, tmp_path, "(1,)", "time.sleep(600)")
+    with pytest.raises(IngestError) as caught:
+        read(write("a.pdf", FOUR), IngestSettings(embedder="hashing", max_seconds=4.0))
+    assert caught.value.code == "timed_out"
+    assert starts.read_text().count("start") == 1

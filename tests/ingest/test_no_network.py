@@ -160,7 +160,7 @@ calls = []
 sys.addaudithook(lambda event, _: event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "urllib."))
                  and calls.append(event))
 from ingest import worker
-worker.main(Path(sys.argv[1]), sys.argv[2], 100, 1_000_000, 2**30)
+worker.main(Path(sys.argv[1]), sys.argv[2], 100, 1_000_000, 2**30, frozenset())
 print(calls)
 """
 
