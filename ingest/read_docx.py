@@ -16,6 +16,7 @@ from ingest.document import Document, IngestError
 from ingest.title import title_of
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FORMULA = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _MAIN_TYPES = (
     "application/vnd.ms-word.document.macroEnabled.main+xml",
@@ -170,7 +171,7 @@ def _paragraph(paragraph: Any) -> tuple[str, list[Any]]:
             continue
         elif child.tag == _W + "txbxContent":
             boxes.append(child)
-        elif child.tag == _W + "t":
+        elif child.tag in (_W + "t", _FORMULA + "t"):
             pieces.append(child.text or "")
         elif child.tag.startswith(_W) and child.tag[len(_W) :] in _MARKS:
             pieces.append(_MARKS[child.tag[len(_W) :]])

@@ -15,6 +15,7 @@ from ingest.archive import checked, translated
 from ingest.blocks import Block, NewPage, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
 from ingest.encoding import decode
+from ingest.sheet_notes import sheet_notes
 from ingest.title import title_of
 
 MOST_CELLS = 3_000_000
@@ -33,11 +34,11 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
     """
     import openpyxl
 
-    checked(data, name, is_office=True).close()
     blocks: list[Block] = []
     hidden: list[str] = []
     cells = rows_seen = 0
-    with translated(name):
+    is_filled = False
+    with checked(data, name, is_office=True) as parts, translated(name):
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         sheets = book.worksheets
         for number, sheet in enumerate(sheets, 1):
@@ -59,24 +60,28 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
                     rows.append(values)
                 if count % _ROWS_PER_REPORT == 0:
                     page_done(number - 1, len(sheets))
+            notes = list(sheet_notes(parts, sheet._worksheet_path))
+            is_filled = is_filled or bool(rows or notes)
             blocks += [NewPage(sheet.title), Title(sheet.title, 1), Table(tuple(rows), has_header=len(rows) > 1)]
+            # The first of them begins a paragraph.
+            blocks += [Words(note.text, tight=number > 0) for number, note in enumerate(notes)]
             page_done(number, len(sheets))
         title = book.properties.title
-    if not any(isinstance(block, Table) and block.rows for block in blocks):
+        unsaved = _formulas_without_result(parts)
+    if not is_filled:
         raise IngestError("empty_document", f"{name} has no filled cell: was the right file chosen?")
     laid = lay_out(blocks)
     warnings = [f"Hidden sheets were read too: {', '.join(hidden)}."] if hidden else []
-    if unsaved := _formulas_without_result(data):
+    if unsaved:
         which = "1 formula has" if unsaved == 1 else f"{unsaved:,} formulas have"
         warnings.append(f"{which} no saved result and read as empty: open the file in its program and save it again.")
     return Document(document_id, title_of(name, title), "xlsx", laid.pages, laid.headings, tuple(warnings))
 
 
-def _formulas_without_result(data: bytes) -> int:
+def _formulas_without_result(parts: zipfile.ZipFile) -> int:
     """Programs that write workbooks without calculating leave such; what they would give is not in the file."""
-    with zipfile.ZipFile(io.BytesIO(data)) as parts:
-        sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
-        return sum(len(_WITHOUT_RESULT.findall(parts.read(name))) for name in dict.fromkeys(sheets))
+    sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
+    return sum(len(_WITHOUT_RESULT.findall(parts.read(name))) for name in dict.fromkeys(sheets))
 
 
 def _value(cell: Any) -> str:
