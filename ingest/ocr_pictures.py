@@ -43,11 +43,11 @@ def _of_pdf(path: Path) -> Drawn:
 def _of_picture(path: Path) -> Drawn:
     import numpy as np
 
-    source = open_picture(path)
-
     def drawn(number: int) -> Any:
         try:
-            page = upright(source, number, (LONGEST_SIDE_PX, LONGEST_SIDE_PX))
+            # Opened anew for each page: what it was decoded to is given back before recognition needs the memory.
+            with open_picture(path) as source:
+                page = upright(source, number, (LONGEST_SIDE_PX, LONGEST_SIDE_PX))
         except (OSError, ValueError, SyntaxError, EOFError, TypeError, KeyError):
             return None
         return np.asarray(page)[:, :, ::-1] if min(page.size) >= _LEAST_SIDE_PX else None
