@@ -14,9 +14,8 @@ def coverage_warnings(document: Document, settings: IngestSettings) -> tuple[str
         origin: [page.number for page in document.pages if page.origin == origin]
         for origin in ("doubtful", "picture", "ocr")
     }
-    blank = [page.number for page in document.pages if not page.text.strip() and page.origin != "picture"]
-    if document.kind == "picture":
-        blank = []  # what could not be opened: its reader has told so
+    # Of an unread page its reader has told.
+    blank = [page.number for page in document.pages if not page.text.strip() and page.origin in ("text", "doubtful")]
     warnings = []
     if recognised := numbers["ocr"]:
         own = sum(page.origin in ("text", "doubtful") and bool(page.text.strip()) for page in document.pages)

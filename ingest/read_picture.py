@@ -43,9 +43,9 @@ def read_picture(
         except (IngestError, MemoryError):
             raise
         except Exception:
-            origins.append("text")
+            origins.append("unread")
         page_done(index + 1, num_pages)
-    unreadable = [number for number, origin in enumerate(origins, 1) if origin == "text"]
+    unreadable = [number for number, origin in enumerate(origins, 1) if origin == "unread"]
     if len(unreadable) == num_pages:
         raise _damaged(name)
     pages = tuple(Page(number, "", None, origin) for number, origin in enumerate(origins, 1))

@@ -19,6 +19,7 @@ import ingest.pdf_second
 import ingest.pdf_structure
 import ingest.read
 from ingest.child import child
+from ingest.coverage import coverage_warnings
 from ingest.document import Document, IngestError, Page
 from ingest.ocr import pages_to_recognise
 from ingest.patience import OutOfTime, within
@@ -97,6 +98,27 @@ def test_a_page_that_can_not_be_opened_is_read_by_the_second_reader(monkeypatch)
     document = document_of(TWO)
     assert document.pages[1].text.strip() == "The second page speaks of pears."
     assert document.warnings == ()
+
+
+def test_a_page_whose_lines_have_no_places_keeps_its_words(monkeypatch):
+    """And its number: no page is counted twice."""
+    monkeypatch.setattr(pypdfium2.PdfTextPage, "count_rects", fails)
+    document = document_of(TWO)
+    assert [page.number for page in document.pages] == [1, 2]
+    assert document.pages[1].text.strip() == "The second page speaks of pears."
+
+
+def fails(*_):
+    raise pypdfium2.PdfiumError("no places")
+
+
+def test_a_page_that_nobody_can_open_is_told_of_once(monkeypatch):
+    """It is damaged; that nothing is drawn on it is more than is known."""
+    monkeypatch.setattr(ingest.pdf_second, "_text", lambda reader, number: "")
+    document = read_bytes(TWO, "a.pdf", 100, lambda done, total: None, frozenset({2}))
+    assert [page.origin for page in document.pages] == ["text", "unread"]
+    assert document.warnings == ("Page 2 could not be opened: the file is damaged.",)
+    assert coverage_warnings(document, IngestSettings()) == ()
 
 
 def test_where_both_readers_fail_a_page_stays_as_it_is_and_is_recognised(monkeypatch):

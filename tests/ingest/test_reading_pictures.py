@@ -103,7 +103,7 @@ def test_a_page_that_can_not_be_decoded_costs_itself_alone():
     at = data.index(b"\x78\x9c")  # where the first page's packed dots begin
     data[at : at + 40] = bytes(40)
     document = read_bytes(bytes(data), "a.tif", 100, lambda done, total: None)
-    assert [page.origin for page in document.pages] == ["text", "picture"]
+    assert [page.origin for page in document.pages] == ["unread", "picture"]
     assert document.warnings == ("Page 1 could not be opened: the file is damaged.",)
 
 
