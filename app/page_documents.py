@@ -17,6 +17,7 @@ from app.page_text import plain_title
 from app.page_words import counted, say
 from app.problem import Problem
 from app.words import Language
+from ingest.document import SHEETED
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -114,7 +115,7 @@ def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:
         if count:
             how = say("read_whole", language) if count == 1 else say("read_by_section", language, sections=count)
             between = "，" if language == "zh" else ", "
-            extent = f"{counted('pages', document.pages, language)}{between}" if document.kind == "pdf" else ""
+            extent = f"{counted('pages', document.pages, language)}{between}" if document.kind in SHEETED else ""
             name = _name(document)
             # A file without a title of its own bears its file's name: once is enough.
             named = "" if document.title == Path(document.name).stem else f"{document.name} · "

@@ -12,7 +12,7 @@ from app.page_text import plain_title
 from app.page_words import say
 from app.problem import tell
 from app.words import Language, page_words
-from ingest.document import IngestError
+from ingest.document import SHEETED, IngestError
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -24,7 +24,7 @@ AROUND_CHARACTERS = 900
 
 def where(citation: Citation, document: StoredDocument | None, language: Language) -> str:
     """ "p. 7", "p. iv, sheet 4 of 16", or "paragraph 12" of a file without pages."""
-    if document is not None and document.kind != "pdf":
+    if document is not None and document.kind not in SHEETED:
         return say("paragraph", language, number=citation.paragraph)
     named = sheet_words(citation.page, citation.label, document.pages if document else None, language)
     return named + say("by_ocr", language) if citation.ocr else named
@@ -80,7 +80,7 @@ def open_source(assistant: Assistant, asked: dict[str, Any], language: Language)
         return {"problem": say("source_removed", language)}
     document = assistant.corpus.read_document(doc_id)
     quote = document.text[start:end]
-    if document.kind != "pdf":
+    if document.kind not in SHEETED:
         return _passage(document.text, start, end)
     if not 1 <= page <= len(document.pages):
         return {"problem": say("source_lost", language)}

@@ -14,7 +14,7 @@ from pathlib import Path
 from app.page_words import say
 from app.problem import Problem
 from app.words import Language
-from ingest.read import SUFFIXES
+from ingest.read import NAMED_SUFFIXES
 
 MOST_FILES = 20
 _MOST_NAME_BYTES = 160
@@ -39,7 +39,7 @@ def take(source: Path, name: str, home: Path, most_mib: int, language: Language)
     """
     clean = clean_name(name)
     suffix = Path(clean).suffix.lower()
-    if suffix not in SUFFIXES:
+    if suffix not in NAMED_SUFFIXES:
         raise Problem("unsupported_type", say("wrong_kind", language, suffix=suffix or clean))
     size = source.stat().st_size
     if size > most_mib * 1024 * 1024:

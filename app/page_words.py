@@ -66,8 +66,10 @@ _WORDS: dict[str, tuple[str, str]] = {
         "{name}：一次最多 {most} 个文件，请单独再次上传。",
     ),
     "wrong_kind": (
-        "{suffix} files are not read: PDF, Word, Excel, PowerPoint, EPUB, web page, mail, csv, text, Markdown are.",
-        "不支持 {suffix} 文件：支持 PDF、Word、Excel、PowerPoint、EPUB、网页、邮件、csv、文本和 Markdown。",
+        "{suffix} files are not read: PDF, Word, Excel, PowerPoint, EPUB, web page, mail, csv, text, Markdown and "
+        "picture files (PNG, JPEG, TIFF) are.",
+        "不支持 {suffix} 文件：支持 PDF、Word、Excel、PowerPoint、EPUB、网页、邮件、csv、文本、Markdown "
+        "和图片（PNG、JPEG、TIFF）。",
     ),
     "too_large": (
         "{size} MB is more than the {most} MB that are taken: split it.",

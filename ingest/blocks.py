@@ -6,13 +6,14 @@ text, language models read it well, and a long table says its header again so th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ingest.document import PAGE_BREAK, Heading, Page
 
 _ROWS_PER_HEADER = 25
-_MOST_COLUMNS = 500
+_MOST_FILLED = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -105,22 +106,29 @@ def _text(block: Title | Words | Table) -> str:
 
 
 def table_text(table: Table) -> str:
-    """One line a row, `| a | b |`, every row as long as the longest; rows and columns that hold nothing are left out.
+    """One line a row, `| a | b |`; rows and columns that hold nothing are left out.
+
+    Every row is as long as the longest, but where one long row among many short ones would make mostly bars.
 
     `lay_out` leaves out the empty; a cell's own bar is written with a backslash before it.
     """
-    rows = [[_cell(value) for value in row[:_MOST_COLUMNS]] for row in table.rows]
+    rows = [[_cell(value) for value in row] for row in table.rows]
     width = max((len(row) for row in rows), default=0)
-    rows = [row + [""] * (width - len(row)) for row in rows]
-    used = [column for column in range(width) if any(row[column] for row in rows)]
-    lines = ["| " + " | ".join(row[column] for column in used) + " |" for row in rows if any(row)]
+    is_even = len(rows) * width <= _MOST_FILLED
+    if is_even:
+        rows = [row + [""] * (width - len(row)) for row in rows]
+    used = sorted({column for row in rows for column, value in enumerate(row) if value})
+    lines = [
+        "| " + " | ".join(row[at] for at in used[: bisect_left(used, len(row))]) + " |" for row in rows if any(row)
+    ]
     if not lines:
         return ""
     if not (table.has_header and any(rows[0])):
         return "\n".join(lines)
     head = [lines[0], "|" + " --- |" * len(used)]
     body = lines[1:]
-    parts = [body[first : first + _ROWS_PER_HEADER] for first in range(0, len(body), _ROWS_PER_HEADER)] or [[]]
+    step = _ROWS_PER_HEADER if is_even else len(body)
+    parts = [body[first : first + step] for first in range(0, len(body), step)] if body else [[]]
     return "\n\n".join("\n".join(head + part) for part in parts)
 
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import re
-
-from ingest.document import Document
+from ingest.document import SHEETED, Document
 from ingest.settings import IngestSettings
-
-BADLY_EXTRACTED_SHARE = 0.05
-_DOUBTFUL = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff\x01\x03-\x08\x0e-\x1f]")
-
-
-def doubtful_share(text: str) -> float:
-    """The share of characters that say nothing: replacement, private-use and control characters."""
-    return len(_DOUBTFUL.findall(text)) / len(text) if text else 0.0
 
 
 def coverage_warnings(document: Document, settings: IngestSettings) -> tuple[str, ...]:
     """Sentences for the person who brought the file; none where every page has sound words of its own."""
-    if document.kind != "pdf":
+    if document.kind not in SHEETED:
         return ()
     numbers = {
         origin: [page.number for page in document.pages if page.origin == origin]
         for origin in ("doubtful", "picture", "ocr")
     }
-    blank = [page.number for page in document.pages if not page.text.strip() and page.origin != "picture"]
+    # Of an unread page its reader has told.
+    blank = [page.number for page in document.pages if not page.text.strip() and page.origin in ("text", "doubtful")]
     warnings = []
     if recognised := numbers["ocr"]:
         own = sum(page.origin in ("text", "doubtful") and bool(page.text.strip()) for page in document.pages)

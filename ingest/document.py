@@ -11,10 +11,10 @@ from typing import Literal
 
 PAGE_BREAK = "\f"
 
-DocumentKind = Literal["pdf", "txt", "md", "html", "docx", "xlsx", "csv", "pptx", "epub", "eml"]
-
-
-Origin = Literal["text", "doubtful", "picture", "ocr"]
+DocumentKind = Literal["pdf", "txt", "md", "html", "docx", "xlsx", "csv", "pptx", "epub", "eml", "picture"]
+SHEETED: frozenset[DocumentKind] = frozenset({"pdf", "picture"})
+"""Kinds whose pages are sheets to look at; of the others only the words are known."""
+Origin = Literal["text", "doubtful", "picture", "ocr", "unread"]
 
 
 class IngestError(Exception):
@@ -40,7 +40,8 @@ class Page:
         number: Counts sheets from 1.
         label: What is printed on it, None where the file names none.
         origin: Where `text` comes from: "text" (the file says it), "doubtful" (so too, but much of it means nothing),
-            "picture" (it shows something and prints no words), "ocr" (recognised in the picture).
+            "picture" (it shows something and prints no words), "ocr" (recognised in the picture), "unread" (it could
+            not be opened and has no words).
     """
 
     number: int

@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from ingest.document import IngestError
+from ingest.title import one_line
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -41,6 +42,11 @@ _COMMON = {
 _EVERYDAY = frozenset().union(*_COMMON.values(), string.ascii_letters, string.digits, " \n.,")
 _CLEAR_LIKENESS = 0.12
 _DAMAGED_SHARE = 0.02
+_MOST_CHAOS = 0.2
+# How many pieces of how many bytes charset-normalizer looks at. Where its pieces begin right after an accented letter
+# it may find none that reads well; others are looked at then.
+_LOOKS = ((5, 512), (10, 256), (1, 4096))
+_SHOWN_BEFORE, _SHOWN_AFTER = 12, 24
 _GARBLED = re.compile("(?:Ã[\u0080-\u00bf]|â€|å[\u0080-\u00bf]|æ[\u0080-\u00bf]|ç[\u0080-\u00bf]|锟斤拷|烫烫烫)")
 
 
@@ -73,8 +79,8 @@ def decode_known(data: bytes, name: str) -> Decoded:
     decoded = _decoded(data, name)
     text = decoded.text
     letters = sum(character.isalpha() for character in text) or 1
-    garbled = sum(len(match.group()) for match in _GARBLED.finditer(text))
-    if garbled > 0.2 * letters:
+    garbled = [match.group() for match in _GARBLED.finditer(text)]
+    if len(garbled) > 1 and sum(map(len, garbled)) > 0.2 * letters:
         raise IngestError(
             "garbled_text", f"{name} was saved with its letters already spoilt: get the file again from its source."
         )
@@ -180,22 +186,28 @@ def _regional(data: bytes, name: str) -> Decoded:
         if score > best_score:
             best, best_score = encoding, score
     if best_score < _CLEAR_LIKENESS and (wide := unmarked_utf16(data)):
-        return Decoded(data.decode(wide, "replace"), wide, [_guessed(wide)])
+        text = data.decode(wide, "replace")
+        return Decoded(text, wide, [_guess(wide, text)])
     if best_score < _CLEAR_LIKENESS:
         # Too short to hold everyday characters: a heading, a list of names.
         best = "gb18030" if _is_common_gb2312(_prefix(sample, "gb18030")) else _single_byte(sample) or best
     if best is not None:
         try:
-            return Decoded(data.decode(best), best, [_guessed(best)])
+            text = data.decode(best)
         except UnicodeDecodeError:
             pass
+        else:
+            return Decoded(text, best, [_guess(best, text)])
     raise IngestError(
         "unknown_encoding", f"{name} is in no encoding that could be recognised: save it as UTF-8 and add it again."
     )
 
 
-def _guessed(encoding: str) -> str:
-    return f"Read as {encoding}: save it as UTF-8 if words look wrong."
+def _guess(encoding: str, text: str) -> str:
+    """Says what was guessed, and shows words that look wrong where the guess is."""
+    first = next((place for place, character in enumerate(text) if character > "\x7f"), 0)
+    shown = one_line(text[max(0, first - _SHOWN_BEFORE) : first + _SHOWN_AFTER])
+    return f"Read as {encoding} (“{shown}”): save it as UTF-8 if these words look wrong."
 
 
 def _prefix(sample: bytes, encoding: str) -> str:
@@ -226,5 +238,8 @@ def _single_byte(sample: bytes) -> str | None:
     """What charset-normalizer makes of it, among the single-byte encodings of Europe and the Middle East."""
     from charset_normalizer import from_bytes
 
-    found = from_bytes(sample, cp_isolation=list(_SINGLE_BYTE)).best()
-    return None if found is None or found.chaos > 0.2 else str(found.encoding)
+    for steps, chunk_bytes in _LOOKS:
+        found = from_bytes(sample, steps, chunk_bytes, cp_isolation=list(_SINGLE_BYTE)).best()
+        if found is not None and found.chaos <= _MOST_CHAOS:
+            return str(found.encoding)
+    return None

@@ -12,15 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ingest.child import child
-from ingest.coverage import doubtful_share
 from ingest.document import PAGE_BREAK, Document, Heading, Page
+from ingest.quality import HOPELESS_SHARE, badness
 from ingest.settings import IngestSettings
 
 _START_SECONDS = 90.0
 _MEMORY_BYTES = 3 * 1024**3
 """Of address space, which ONNX Runtime reserves; about 0.8 GB of it are used."""
 _MOST_FAILURES = 5
-_HOPELESS_SHARE = 0.3
 
 
 def pages_to_recognise(document: Document) -> tuple[int, ...]:
@@ -28,7 +27,7 @@ def pages_to_recognise(document: Document) -> tuple[int, ...]:
     return tuple(
         page.number
         for page in document.pages
-        if page.origin == "picture" or (page.origin == "doubtful" and doubtful_share(page.text) > _HOPELESS_SHARE)
+        if page.origin == "picture" or (page.origin == "doubtful" and badness(page.text) > HOPELESS_SHARE)
     )
 
 

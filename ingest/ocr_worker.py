@@ -1,4 +1,4 @@
-"""Decides how words are recognised in the pictures of pages: PDFium draws, RapidOCR reads with its packaged models.
+"""Decides how words are recognised in the pictures of pages: RapidOCR reads them with its packaged models.
 
 usage: python -m ingest.ocr_worker FILE MAX_MEMORY_BYTES PAGE...
 """
@@ -12,27 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from ingest.confine import confine
+from ingest.ocr_pictures import drawn_pages
 from ingest.reading_order import Line, ordered_text
 
-LONGEST_SIDE_PX = 1_600
-_MOST_SCALE = 300 / 72
 _MOST_THREADS = 4
 
 
 def main(path: Path, max_memory_bytes: int, pages: list[int]) -> None:
     """Prints `{"begun": page}` and `{"page": page, "text": words}` for each page (counted from 1)."""
     confine(max_memory_bytes)
-    import pypdfium2
-
     # What the packages print would stand between our lines.
     said = os.dup(1)
     os.dup2(2, 1)
     with os.fdopen(said, "w", encoding="utf-8") as out:
         recogniser = _recogniser()
-        document = pypdfium2.PdfDocument(path)
+        drawn = drawn_pages(path)
         for number in pages:
             _say(out, {"begun": number})
-            _say(out, {"page": number, "text": ordered_text(_lines(recogniser, document, number))})
+            picture = drawn(number)
+            _say(out, {"page": number, "text": "" if picture is None else ordered_text(_lines(recogniser, picture))})
 
 
 def _recogniser() -> Any:
@@ -50,20 +48,8 @@ def _recogniser() -> Any:
     )
 
 
-def _lines(recogniser: Any, document: Any, number: int) -> list[Line]:
-    import pypdfium2
-
-    try:
-        page = document[number - 1]
-        width, height = page.get_size()
-        scale = min(_MOST_SCALE, LONGEST_SIDE_PX / max(width, height, 1.0))
-        picture = page.render(scale=scale, may_draw_forms=False).to_numpy()
-        page.close()
-    except (pypdfium2.PdfiumError, ValueError):
-        return []
-    if min(picture.shape[:2]) < 8:
-        return []
-    found = recogniser(picture[:, :, :3])
+def _lines(recogniser: Any, picture: Any) -> list[Line]:
+    found = recogniser(picture)
     if found.boxes is None or found.txts is None:
         return []
     lines = []

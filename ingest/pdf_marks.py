@@ -4,38 +4,57 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-_MOST_MARKS_A_PAGE = 500
+from ingest.patience import OutOfTime, within
+from ingest.pdf_failures import BAD_DATA
+
+_CPU_SECONDS = 5.0
+_MOST_MARKS_A_PAGE = 2_000
 _MOST_PARENTS = 20
 _MOST_CHARACTERS = 20_000
 _NOTES = frozenset({"/FreeText", "/Text", "/Highlight", "/Underline", "/StrikeOut", "/Squiggly", "/Caret", "/Stamp"})
 
 
-def read_marks(data: bytes, num_pages: int) -> dict[int, tuple[str, ...]]:
-    """Lines by page (counted from 1), in the file's order; what can't be read is left out, never raised."""
+@dataclass(frozen=True)
+class Marks:
+    """Lines by page (counted from 1) in the file's order, and the pages whose marks could not be read."""
+
+    lines: dict[int, tuple[str, ...]]
+    unread: tuple[int, ...] = ()
+
+
+def read_marks(data: bytes, num_pages: int) -> Marks:
+    """Reads what pypdf can, in a few seconds; never raises for a bad file."""
     import pypdf
     from pypdf.errors import DependencyError, PyPdfError
 
-    found: dict[int, tuple[str, ...]] = {}
-    bad = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, AssertionError, OverflowError)
+    lines: dict[int, tuple[str, ...]] = {}
+    unread: list[int] = []
+    number = 1
     if b"/Annots" not in data and b"/ObjStm" not in data:
-        return found
+        return Marks(lines)
     try:
-        reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
-        if reader.is_encrypted and not reader.decrypt(""):
-            return found
-        for number in range(1, min(num_pages, len(reader.pages)) + 1):
-            try:
-                lines = tuple(dict.fromkeys(_of_page(reader.pages[number - 1])))
-            except (PyPdfError, *bad):
-                continue
-            if lines:
-                found[number] = lines
-    except (PyPdfError, DependencyError, NotImplementedError, OSError, MemoryError, *bad):
+        with within(_CPU_SECONDS):
+            reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
+            if reader.is_encrypted and not reader.decrypt(""):
+                return Marks(lines)
+            for number in range(1, min(num_pages, len(reader.pages)) + 1):
+                try:
+                    found = tuple(dict.fromkeys(_of_page(reader.pages[number - 1])))
+                except (PyPdfError, *BAD_DATA):
+                    unread.append(number)
+                    continue
+                if found:
+                    lines[number] = found
+    except OutOfTime:
+        unread += range(number, num_pages + 1)
+    except (PyPdfError, DependencyError, NotImplementedError, OSError, MemoryError, *BAD_DATA):
+        # Not even its pages can be listed; that its structure is unread is told anyway.
         pass
-    return found
+    return Marks(lines, tuple(unread))
 
 
 def _of_page(page: Any) -> Iterator[str]:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from ingest.document import PAGE_BREAK, Heading
+from ingest.patience import OutOfTime, within
+from ingest.pdf_failures import BAD_DATA
 
 _MOST_ENTRIES = 5000
+_CPU_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -67,25 +70,28 @@ def read_structure(file: IO[bytes], texts: Sequence[str]) -> Structure:
     from pypdf.errors import DependencyError, PyPdfError
 
     num_pages = len(texts)
+    failures: list[str] = []
+    title: str | None = None
+    labels: tuple[str, ...] = ()
+    outline: tuple[Entry, ...] = ()
+    reader: Any = None
     try:
-        reader = pypdf.PdfReader(file, strict=False)
-        if reader.is_encrypted and not reader.decrypt(""):
-            return Structure(failure="the file is encrypted", encrypted=True)
-        failures: list[str] = []
-        title = _attempt(lambda: _plain(reader.metadata.title) if reader.metadata else None, failures)
-        labels = _attempt(lambda: _labels(reader, num_pages), failures) or ()
-        outline = _attempt(lambda: tuple(_entries(reader, num_pages)), failures) or ()
-        return Structure(title, labels, outline, failures[0] if failures else None, reader.is_encrypted)
+        with within(_CPU_SECONDS):
+            reader = pypdf.PdfReader(file, strict=False)
+            if reader.is_encrypted and not reader.decrypt(""):
+                return Structure(failure="the file is encrypted", encrypted=True)
+            title = _attempt(lambda: _plain(reader.metadata.title) if reader.metadata else None, failures)
+            labels = _attempt(lambda: _labels(reader, num_pages), failures) or ()
+            outline = _attempt(lambda: tuple(_entries(reader, num_pages)), failures) or ()
+            return Structure(title, labels, outline, failures[0] if failures else None, reader.is_encrypted)
     except (DependencyError, NotImplementedError):
         return Structure(failure="the encryption is not supported", encrypted=True)
     except MemoryError:
         return Structure(failure="it unpacks to too much")
-    except (PyPdfError, OSError, *_BAD_DATA) as error:
+    except OutOfTime:
+        return Structure(title, labels, outline, "they take too long", reader is not None and reader.is_encrypted)
+    except (PyPdfError, OSError, *BAD_DATA) as error:
         return Structure(failure=type(error).__name__)
-
-
-# What a parser of hostile bytes runs into beside its own errors.
-_BAD_DATA = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, AssertionError, OverflowError)
 
 
 def _attempt(read: Any, failures: list[str]) -> Any:
@@ -93,7 +99,7 @@ def _attempt(read: Any, failures: list[str]) -> Any:
 
     try:
         return read()
-    except (PyPdfError, *_BAD_DATA) as error:
+    except (PyPdfError, *BAD_DATA) as error:
         failures.append(type(error).__name__)
         return None
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ingest.archive import PACKAGE_SUFFIXES
 from ingest.child import Child, child
 from ingest.coverage import coverage_warnings
 from ingest.document import Document, IngestError
 from ingest.ocr import pages_to_recognise, recognise
+from ingest.pictures import is_pdf
+from ingest.read_picture import PICTURE_SUFFIXES
 from ingest.settings import IngestSettings
 from ingest.wire import document_from_wire
 
@@ -28,9 +29,14 @@ SUFFIXES = (
     | frozenset({".eml", ".mht", ".mhtml"})
     | PACKAGE_SUFFIXES
 )
-"""What `add` picks out of a folder; a file named outright is judged by its bytes."""
+"""What `add` picks out of a folder: no pictures, which are mostly logos and photographs, and slow to recognise; a file
+named outright is judged by its bytes."""
+
+NAMED_SUFFIXES = SUFFIXES | PICTURE_SUFFIXES
+"""What may be brought one by one."""
 
 _START_SECONDS = 30.0
+_MOST_BAD_PAGES = 5
 
 
 def read(
@@ -46,9 +52,7 @@ def read(
     """
     name = name or path.name
     check_size(path, settings)
-    arguments = [str(path.resolve()), name, str(settings.max_pages), str(settings.max_memory_bytes)]
-    with child("ingest.worker", arguments) as worker:
-        document = _awaited(worker, name, settings, progress)
+    document = _read_apart(path, name, settings, progress)
     if settings.ocr and pages_to_recognise(document):
         document = recognise(path, document, settings, progress)
     return replace(document, warnings=(*coverage_warnings(document, settings), *document.warnings))
@@ -75,33 +79,57 @@ def check_size(path: Path, settings: IngestSettings) -> None:
         )
 
 
-def _awaited(worker: Child, name: str, settings: IngestSettings, progress: Progress | None) -> Document:
+@dataclass(frozen=True)
+class _Stopped:
+    """A process that did not come to its end: why, and the page that it was at (counted from 1), if it was at one."""
+
+    error: IngestError
+    page: int | None
+
+
+def _read_apart(path: Path, name: str, settings: IngestSettings, progress: Progress | None) -> Document:
+    """Reads in a process of its own, and once more without a page that stopped it: the others are not lost for it."""
     deadline = time.monotonic() + settings.max_seconds
+    limits = (settings.max_pages, settings.max_characters, settings.max_memory_bytes)
+    skipped: list[int] = []
+    while True:
+        with child("ingest.worker", [str(path.resolve()), name, *map(str, (*limits, *skipped))]) as worker:
+            ended = _awaited(worker, name, settings, deadline, progress)
+        if isinstance(ended, Document):
+            return ended
+        if ended.page is None or ended.page in skipped or len(skipped) == _MOST_BAD_PAGES or not is_pdf(path):
+            raise ended.error
+        skipped.append(ended.page)
+
+
+def _awaited(
+    worker: Child, name: str, settings: IngestSettings, deadline: float, progress: Progress | None
+) -> Document | _Stopped:
     patience = _START_SECONDS
-    while (message := _next(worker, min(patience, deadline - time.monotonic()), name)) is not None:
-        match message:
-            case {"page": int(done), "of": int(total)}:
-                patience = settings.max_stall_seconds
-                if progress:
-                    progress("read", done, total)
-            case {"error": str(code), "message": str(sentence)}:
-                raise IngestError(code, sentence)
-            case {"document": dict(fields)}:
-                return document_from_wire(fields)
+    page: int | None = None
+    try:
+        while (message := worker.next(min(patience, deadline - time.monotonic()))) is not None:
+            match message:
+                case {"page": int(done), "of": int(total)}:
+                    patience = settings.max_stall_seconds
+                    page = done + 1 if done < total else None
+                    if progress:
+                        progress("read", done, total)
+                case {"error": str(code), "message": str(sentence)}:
+                    raise IngestError(code, sentence)
+                case {"document": dict(fields)}:
+                    return document_from_wire(fields)
+    except TimeoutError:
+        late = IngestError(
+            "timed_out",
+            f"{name} took too long to read and was stopped: it is damaged or built to exhaust a reader; print it to a "
+            "new PDF, or raise max_seconds.",
+        )
+        return _Stopped(late, page if time.monotonic() < deadline else None)
     # The pipe closed without a result: the parser crashed or ran into the memory limit.
-    raise IngestError(
+    crashed = IngestError(
         "too_complex",
         f"{name} can't be read within {settings.max_memory_bytes / 1e6:,.0f} MB of memory: it is damaged or built to "
         "exhaust a reader; print it to a new PDF, or leave it out.",
     )
-
-
-def _next(worker: Child, seconds: float, name: str) -> dict[str, Any] | None:
-    try:
-        return worker.next(seconds)
-    except TimeoutError:
-        raise IngestError(
-            "timed_out",
-            f"{name} took too long to read and was stopped: it is damaged or built to exhaust a reader; print it to a "
-            "new PDF, or raise max_seconds.",
-        ) from None
+    return _Stopped(crashed, page)

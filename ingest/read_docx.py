@@ -8,14 +8,15 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from ingest.archive import checked, translated
 from ingest.blocks import Block, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
+from ingest.title import title_of
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FORMULA = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _MAIN_TYPES = (
     "application/vnd.ms-word.document.macroEnabled.main+xml",
@@ -37,14 +38,12 @@ def read_docx(data: bytes, document_id: str, name: str) -> Document:
     with translated(name):
         document = _opened(data)
         blocks = list(_blocks(document))
-        title = " ".join((document.core_properties.title or "").split())
+        title = document.core_properties.title
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError("empty_document", f"{name} holds no words: save it as PDF if it is made of pictures.")
     first = next((block.text for block in blocks if isinstance(block, Title)), "")
-    return Document(
-        document_id, (title or " ".join(first.split()) or PurePath(name).stem)[:200], "docx", laid.pages, laid.headings
-    )
+    return Document(document_id, title_of(name, title, first), "docx", laid.pages, laid.headings)
 
 
 def _opened(data: bytes) -> Any:
@@ -172,7 +171,7 @@ def _paragraph(paragraph: Any) -> tuple[str, list[Any]]:
             continue
         elif child.tag == _W + "txbxContent":
             boxes.append(child)
-        elif child.tag == _W + "t":
+        elif child.tag in (_W + "t", _FORMULA + "t"):
             pieces.append(child.text or "")
         elif child.tag.startswith(_W) and child.tag[len(_W) :] in _MARKS:
             pieces.append(_MARKS[child.tag[len(_W) :]])

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from email import policy
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
-from pathlib import PurePath
 
 from ingest.archive import translated
 from ingest.blocks import Block, Title, Words, lay_out
 from ingest.document import Document, IngestError
 from ingest.encoding import decode, decode_declared
 from ingest.read_html import html_blocks, parsed
+from ingest.title import title_of
 
 _HEADERS = ("From", "To", "Cc", "Date")
 _MOST_PARTS = 1_000
@@ -42,7 +42,7 @@ def read_eml(data: bytes, document_id: str, name: str) -> Document:
         warnings.append(f"{count} not read: save and add what matters ({', '.join(attachments[:8])}).")
     return Document(
         document_id,
-        (subject or PurePath(name).stem)[:200],
+        title_of(name, subject),
         "eml",
         laid.pages,
         laid.headings,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,6 +16,7 @@ from ingest.archive import checked, translated
 from ingest.blocks import Block, NewPage, lay_out
 from ingest.document import Document, IngestError
 from ingest.read_html import html_blocks, parsed
+from ingest.title import title_of
 
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
 _LOCKED = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
@@ -53,12 +53,12 @@ def read_epub(
             if root is not None:
                 blocks += html_blocks(root)
             page_done(number, len(order))
-        title = " ".join("".join(package.xpath("string(//*[local-name()='title'])")).split())
+        title = "".join(package.xpath("string(//*[local-name()='title'])"))
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError("empty_document", f"{name} holds no words: is it a book of pictures?")
     warnings = (f"{len(missing)} of {len(order)} chapters are missing in the file.",) if missing else ()
-    return Document(document_id, (title or PurePath(name).stem)[:200], "epub", laid.pages, laid.headings, warnings)
+    return Document(document_id, title_of(name, title), "epub", laid.pages, laid.headings, warnings)
 
 
 def _refuse_locked(parts: zipfile.ZipFile, name: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from ingest.archive import translated
 from ingest.blocks import Block, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
 from ingest.encoding import decode_declared
+from ingest.title import title_of
 
 _UNSEEN = frozenset({"script", "style", "template", "head", "svg", "math", "iframe", "object", "select", "datalist"})
 _BREAKING = frozenset(
@@ -38,15 +38,14 @@ def read_html(data: bytes, document_id: str, name: str) -> Document:
     with translated(name):
         root = parsed(text)
         blocks = [] if root is None else list(html_blocks(root))
-        title = "" if root is None else " ".join((root.findtext(".//title") or "").split())
+        title = "" if root is None else root.findtext(".//title")
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError(
             "empty_document", f"{name} shows no words without its scripts: print it to PDF from a browser."
         )
     first = next((heading.title for heading in laid.headings), "")
-    title = (title or first or PurePath(name).stem)[:200]
-    return Document(document_id, title, "html", laid.pages, laid.headings, tuple(warnings))
+    return Document(document_id, title_of(name, title, first), "html", laid.pages, laid.headings, tuple(warnings))
 
 
 def parsed(text: str) -> Any:

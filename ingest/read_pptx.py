@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
 from typing import Any
 
 from ingest.archive import checked, translated
 from ingest.blocks import Block, NewPage, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
+from ingest.title import one_line, title_of
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_FORMULA = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _DIAGRAM = "/diagramData"
 
 
@@ -38,7 +40,7 @@ def read_pptx(
             blocks.append(NewPage())
             blocks += _of_slide(slide)
             page_done(number, len(slides))
-        title = " ".join((show.core_properties.title or "").split())
+        title = one_line(show.core_properties.title or "")
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError(
@@ -46,9 +48,10 @@ def read_pptx(
         )
     blank = [page.number for page in laid.pages if not page.text.strip()]
     warnings = (f"{len(blank)} of {len(laid.pages)} slides hold no words (pictures?).",) if blank else ()
-    if title.lower() in ("", "powerpoint presentation"):
-        title = laid.headings[0].title if laid.headings else PurePath(name).stem
-    return Document(document_id, title[:200], "pptx", laid.pages, laid.headings, warnings)
+    # What the program writes where its user has written none.
+    given = title if title.lower() != "powerpoint presentation" else ""
+    first = laid.headings[0].title if laid.headings else ""
+    return Document(document_id, title_of(name, given, first), "pptx", laid.pages, laid.headings, warnings)
 
 
 def _of_slide(slide: Any) -> Iterator[Block]:
@@ -58,6 +61,7 @@ def _of_slide(slide: Any) -> Iterator[Block]:
     for shape in _shapes(slide.shapes):
         if title is None or shape.shape_id != title.shape_id:
             yield from _of_shape(shape)
+    yield from _of_alternatives(slide.shapes._spTree)
     for relation in slide.part.rels.values():
         if relation.reltype.endswith(_DIAGRAM) and not relation.is_external:
             yield from _of_diagram(relation.target_part.blob)
@@ -104,11 +108,25 @@ def _of_chart(chart: Any) -> Iterator[Block]:
         yield Table(tuple(rows), has_header=len(rows) > 1)
 
 
+def _of_alternatives(tree: Any) -> Iterator[Block]:
+    """Formulas and other late additions, written for new programs and again for old: python-pptx passes over both."""
+    for alternative in tree.iter(_COMPATIBLE + "AlternateContent"):
+        for choice in alternative:
+            words = [_runs(paragraph) for paragraph in choice.iter(_A + "p")] or [_runs(choice)]
+            if any(text.strip() for text in words):
+                yield from (Words(text, tight=number > 0) for number, text in enumerate(words))
+                break
+
+
+def _runs(element: Any) -> str:
+    return "".join(run.text or "" for run in element.iter(_A + "t", _FORMULA + "t"))
+
+
 def _of_diagram(blob: bytes) -> Iterator[Block]:
     from pptx.oxml import parse_xml
 
     for paragraph in parse_xml(blob).iter(_A + "p"):
-        yield Words("".join(run.text or "" for run in paragraph.iter(_A + "t")), tight=True)
+        yield Words(_runs(paragraph), tight=True)
 
 
 def _plain(text: str) -> str:

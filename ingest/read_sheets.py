@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import re
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any
@@ -13,8 +15,13 @@ from ingest.archive import checked, translated
 from ingest.blocks import Block, NewPage, Table, Title, Words, lay_out
 from ingest.document import Document, IngestError
 from ingest.encoding import decode
+from ingest.sheet_notes import sheet_notes
+from ingest.title import title_of
 
 MOST_CELLS = 3_000_000
+_MOST_ROWS = 3_000_000
+"""Empty ones too: a cell may claim to stand in any row."""
+_WITHOUT_RESULT = re.compile(rb"<f\b(?:[^<>]*/>|[^<>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>")
 _SAMPLE_CHARACTERS = 64 * 1024
 _ROWS_PER_REPORT = 2_000
 
@@ -27,11 +34,11 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
     """
     import openpyxl
 
-    checked(data, name, is_office=True).close()
     blocks: list[Block] = []
     hidden: list[str] = []
-    cells = 0
-    with translated(name):
+    cells = rows_seen = 0
+    is_filled = False
+    with checked(data, name, is_office=True) as parts, translated(name):
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         sheets = book.worksheets
         for number, sheet in enumerate(sheets, 1):
@@ -42,23 +49,39 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
             sheet.reset_dimensions()
             for count, row in enumerate(sheet.iter_rows(), 1):
                 cells += len(row)
-                if cells > MOST_CELLS:
+                rows_seen += 1
+                if cells > MOST_CELLS or rows_seen > _MOST_ROWS:
                     raise IngestError(
-                        "too_large", f"{name} has more than {MOST_CELLS:,} cells: save the sheets that matter alone."
+                        "too_large",
+                        f"{name} has more than {MOST_CELLS:,} cells or rows: save the sheets that matter alone.",
                     )
                 values = tuple(cell_words(cell) for cell in row)
                 if any(values):
                     rows.append(values)
                 if count % _ROWS_PER_REPORT == 0:
                     page_done(number - 1, len(sheets))
+            notes = list(sheet_notes(parts, sheet._worksheet_path))
+            is_filled = is_filled or bool(rows or notes)
             blocks += [NewPage(sheet.title), Title(sheet.title, 1), Table(tuple(rows), has_header=len(rows) > 1)]
+            # The first of them begins a paragraph.
+            blocks += [Words(note.text, tight=number > 0) for number, note in enumerate(notes)]
             page_done(number, len(sheets))
-        title = " ".join((book.properties.title or "").split())
-    if not any(isinstance(block, Table) and block.rows for block in blocks):
+        title = book.properties.title
+        unsaved = _formulas_without_result(parts)
+    if not is_filled:
         raise IngestError("empty_document", f"{name} has no filled cell: was the right file chosen?")
     laid = lay_out(blocks)
-    warnings = (f"Hidden sheets were read too: {', '.join(hidden)}.",) if hidden else ()
-    return Document(document_id, (title or PurePath(name).stem)[:200], "xlsx", laid.pages, laid.headings, warnings)
+    warnings = [f"Hidden sheets were read too: {', '.join(hidden)}."] if hidden else []
+    if unsaved:
+        which = "1 formula has" if unsaved == 1 else f"{unsaved:,} formulas have"
+        warnings.append(f"{which} no saved result and read as empty: open the file in its program and save it again.")
+    return Document(document_id, title_of(name, title), "xlsx", laid.pages, laid.headings, tuple(warnings))
+
+
+def _formulas_without_result(parts: zipfile.ZipFile) -> int:
+    """Programs that write workbooks without calculating leave such; what they would give is not in the file."""
+    sheets = [name for name in parts.namelist() if name.startswith("xl/worksheets/") and name.endswith(".xml")]
+    return sum(len(_WITHOUT_RESULT.findall(parts.read(name))) for name in dict.fromkeys(sheets))
 
 
 def cell_words(cell: Any) -> str:
@@ -91,7 +114,7 @@ def read_csv(data: bytes, document_id: str, name: str) -> Document:
     rows = tuple(_rows(text, PurePath(name).suffix.lower()))
     blocks: list[Block] = [Table(rows, has_header=len(rows) > 1)] if rows else [Words(text)]
     laid = lay_out(blocks)
-    return Document(document_id, PurePath(name).stem, "csv", laid.pages, laid.headings, tuple(warnings))
+    return Document(document_id, title_of(name), "csv", laid.pages, laid.headings, tuple(warnings))
 
 
 def _rows(text: str, suffix: str) -> Iterator[tuple[str, ...]]:

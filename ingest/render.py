@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ingest.confine import confine
 from ingest.document import IngestError
+from ingest.pictures import is_pdf, open_picture, upright
 
 MAX_HEIGHT_PX = 4_000
 MAX_SECONDS = 30.0
@@ -55,7 +57,9 @@ class Sheet:
 
 
 def render_sheet(path: Path, page: int, quote: str = "", *, width_px: int = 1_300) -> Sheet:
-    """Renders sheet `page` (counted from 1) of a PDF and finds `quote` on it. Blocking, about half a second.
+    """Renders sheet `page` (counted from 1) of a PDF, and finds `quote` on it, or of a picture.
+
+    Blocking, about half a second.
 
     Raises:
         IngestError: `not_found` (no such file or sheet), `corrupt`, `timed_out`, `too_complex`.
@@ -125,6 +129,8 @@ def _letters(text: str) -> tuple[str, list[int]]:
 
 
 def _draw(path: Path, number: int, quote: str, width_px: int) -> dict[str, Any]:
+    if not is_pdf(path):
+        return _of_picture(path, number, width_px)
     import pypdfium2 as pdfium
 
     document = pdfium.PdfDocument(path)
@@ -134,14 +140,27 @@ def _draw(path: Path, number: int, quote: str, width_px: int) -> dict[str, Any]:
     width, height = page.get_size()
     scale = min(width_px / width, MAX_HEIGHT_PX / height)
     picture = page.render(scale=scale, may_draw_forms=False).to_pil().convert("RGB")
+    return _said(picture, _boxes(page, quote), len(document))
+
+
+def _of_picture(path: Path, number: int, width_px: int) -> dict[str, Any]:
+    """Where its words stand was not kept."""
+    source = open_picture(path)
+    num_pages = getattr(source, "n_frames", 1)
+    if not 1 <= number <= num_pages:
+        raise IngestError("not_found", f"There is no page {number}: the document has {num_pages} pages.")
+    return _said(upright(source, number, (width_px, MAX_HEIGHT_PX)), [], num_pages)
+
+
+def _said(picture: Any, boxes: list[Box], num_pages: int) -> dict[str, Any]:
     png = io.BytesIO()
     picture.quantize(colors=128).save(png, "PNG", optimize=False)
     return {
         "png": base64.b64encode(png.getvalue()).decode("ascii"),
         "width_px": picture.width,
         "height_px": picture.height,
-        "boxes": [(box.left, box.top, box.width, box.height) for box in _boxes(page, quote)],
-        "num_pages": len(document),
+        "boxes": [(box.left, box.top, box.width, box.height) for box in boxes],
+        "num_pages": num_pages,
     }
 
 
@@ -190,18 +209,9 @@ def _padded(box: Box) -> Box:
     return Box(max(0.0, box.left - 0.003), max(0.0, box.top - extra), box.width + 0.006, box.height + 2 * extra)
 
 
-def _limit_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit; the time limit still holds.
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def main(path: Path, page: int, width_px: int, quote: str) -> None:
     """Prints one line of JSON: the sheet, or `{"error": code, "message": sentence}`."""
-    _limit_memory()
+    confine(MAX_MEMORY_BYTES)
     said: dict[str, Any]
     try:
         if not path.is_file():

@@ -18,6 +18,7 @@ class IngestSettings:
         passage_tokens: The most tokens of a passage, by the embedder's own tokenizer; None takes the embedder's limit.
         max_bytes: The largest file that is read.
         max_pages: The most pages that are read.
+        max_characters: The most characters of text that a file may hold.
         max_seconds: The longest that reading one file may take.
         max_stall_seconds: The longest that reading one page may take.
         max_memory_bytes: The most memory that the process that reads one file may take.
@@ -34,6 +35,7 @@ class IngestSettings:
     passage_tokens: int | None = None
     max_bytes: int = 512 * 1024 * 1024
     max_pages: int = 10_000
+    max_characters: int = 50_000_000
     max_seconds: float = 300.0
     max_stall_seconds: float = 20.0
     max_memory_bytes: int = 1024 * 1024 * 1024

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from ingest.archive import PACKAGE_SUFFIXES, package_kind
 from ingest.document import DocumentKind, IngestError
 from ingest.encoding import unmarked_utf16
+from ingest.read_picture import PICTURE_SUFFIXES
 
 _PDF_HEADER_WITHIN = 1024
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
@@ -17,9 +18,7 @@ _UNICODE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 _OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (b"\xd0\xcf\x11\xe0", "an old Office file", "save it as docx, xlsx, pptx or PDF"),
     (b"{\\rtf", "an RTF file", "save it as PDF or text"),
-    (b"\x89PNG", "a picture", "put it through text recognition first"),
-    (b"\xff\xd8\xff", "a picture", "put it through text recognition first"),
-    (b"GIF8", "a picture", "put it through text recognition first"),
+    (b"GIF8", "a moving picture", "save it as PNG or PDF"),
     (b"\x1f\x8b", "a compressed file", "unpack it first"),
     (b"7z\xbc\xaf", "a compressed file", "unpack it first"),
     (b"\x7fELF", "a program", "choose a document"),
@@ -31,10 +30,11 @@ _WEB = frozenset({".html", ".htm", ".xhtml"})
 _VALUES = frozenset({".csv", ".tsv"})
 _MAIL = frozenset({".eml", ".mht", ".mhtml"})
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_PICTURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*")
 _OLE = b"\xd0\xcf\x11\xe0"
 # How Office names the stream that holds a document under a password, in an old-style file.
 _LOCKED_OFFICE = "EncryptedPackage".encode("utf-16-le")
-READABLE = "PDF, docx, xlsx, pptx, html, epub, eml, csv, txt and md files can be read"
+READABLE = "PDF, docx, xlsx, pptx, html, epub, eml, csv, txt, md, png, jpg and tiff files can be read"
 
 
 def kind_of(data: bytes, name: str) -> DocumentKind:
@@ -52,6 +52,12 @@ def kind_of(data: bytes, name: str) -> DocumentKind:
         if data.startswith(_OLE) and _LOCKED_OFFICE in data:
             raise IngestError("password_required", f"{name} opens only with a password: save a copy without one.")
         return package_kind(data, name)
+    if data.startswith(_PICTURES):
+        return "picture"
+    if suffix in PICTURE_SUFFIXES:
+        raise IngestError(
+            "corrupt", f"{name} is called a picture but does not begin like one: get it again from its source."
+        )
     for start, what, advice in _OTHERS:
         # Two ASCII letters open many texts as well; only a name that promises no text makes them a program.
         if data.startswith(start) and not (start == b"MZ" and b"\0" not in data[:512]):

@@ -1,6 +1,6 @@
 """Decides what the reading process does: limit its own memory, read one file, say the result in one line of JSON.
 
-usage: python -m ingest.worker FILE NAME MAX_PAGES MAX_MEMORY_BYTES
+usage: python -m ingest.worker FILE NAME MAX_PAGES MAX_CHARACTERS MAX_MEMORY_BYTES [SKIPPED_PAGE...]
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from ingest.sniff import kind_of
 from ingest.wire import document_to_wire
 
 
-def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
+def main(
+    path: Path, name: str, max_pages: int, max_characters: int, max_memory_bytes: int, skipped: frozenset[int]
+) -> None:
     """Reads `path` and prints progress lines, then `{"document": ...}` or `{"error": code, "message": sentence}`."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     confine(max_memory_bytes)
     try:
         data = path.read_bytes()
-        document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}))
+        document = read_bytes(data, name, max_pages, lambda done, total: _say({"page": done, "of": total}), skipped)
+        _check_length(document, name, max_characters)
     except IngestError as error:
         _say({"error": error.code, "message": error.message})
     except (MemoryError, RecursionError):
@@ -43,8 +46,26 @@ def main(path: Path, name: str, max_pages: int, max_memory_bytes: int) -> None:
         _say({"document": document_to_wire(document)})
 
 
-def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int, int], None]) -> Document:
+def _check_length(document: Document, name: str, max_characters: int) -> None:
+    """Who asked holds the text too, and keeps, splits and embeds it."""
+    if (length := sum(len(page.text) for page in document.pages)) > max_characters:
+        raise IngestError(
+            "too_large",
+            f"{name} holds {length:,} characters of text, the limit is {max_characters:,}: split the file.",
+        )
+
+
+def read_bytes(
+    data: bytes,
+    name: str,
+    max_pages: int,
+    page_done: Callable[[int, int], None],
+    skipped: frozenset[int] = frozenset(),
+) -> Document:
     """Reads a file's bytes by the reader that its content and name ask for.
+
+    Args:
+        skipped: Pages of a PDF (counted from 1) that an earlier process did not survive.
 
     Raises:
         IngestError: Where it can't be read.
@@ -55,7 +76,7 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
         case "pdf":
             from ingest.read_pdf import read_pdf
 
-            return read_pdf(data, document_id, name, max_pages, page_done)
+            return read_pdf(data, document_id, name, max_pages, page_done, skipped)
         case "docx":
             from ingest.read_docx import read_docx
 
@@ -76,6 +97,10 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
             from ingest.read_epub import read_epub
 
             return read_epub(data, document_id, name, max_pages, page_done)
+        case "picture":
+            from ingest.read_picture import read_picture
+
+            return read_picture(data, document_id, name, max_pages, page_done)
         case "html":
             from ingest.read_html import read_html
 
@@ -87,7 +112,7 @@ def read_bytes(data: bytes, name: str, max_pages: int, page_done: Callable[[int,
         case "txt" | "md":
             from ingest.read_text import read_text
 
-            return read_text(data, document_id, name, kind)
+            return read_text(data, document_id, name, kind, max_pages)
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -96,4 +121,5 @@ def _say(message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    pages, characters, memory_bytes, *left_out = map(int, sys.argv[3:])
+    main(Path(sys.argv[1]), sys.argv[2], pages, characters, memory_bytes, frozenset(left_out))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fpdf import FPDF
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from app.answer import Citation
 from app.assistant import Assistant
@@ -80,6 +80,23 @@ async def test_a_pdf_shows_the_sheet_with_the_quote_marked(assistant: Assistant,
     assert more == []
     assert 0 < left < left + width < 1
     assert 0 < top < top + height < 0.2
+
+
+async def test_a_pictures_source_is_the_picture_and_says_that_it_was_recognised(
+    assistant: Assistant, tmp_path: Path
+) -> None:
+    """A page to look at like a scanned PDF's, and a place that warns of wrong letters."""
+    paper = Image.new("L", (900, 300), 255)
+    ImageDraw.Draw(paper).text((50, 50), "Nine lanterns burn", fill=0, font=ImageFont.load_default(40))
+    paper.save(tmp_path / "photo.png")
+    added = assistant.add(tmp_path / "photo.png")
+    text = assistant.corpus.text(added.document_id)
+    shown = open_source(assistant, asked(added.document_id, 0, len(text)), "en")
+    assert (shown["where"], shown["pages"], shown["boxes"]) == ("p. 1 of 1", 1, [])
+    assert base64.b64decode(str(shown["image"]).partition(",")[2]).startswith(b"\x89PNG")
+    citation = Citation(1, added.document_id, "photo.png", 1, None, 0, len(text), 1, text, ocr=True)
+    assert where(citation, assistant.documents()[0], "en") == "p. 1, read by OCR"
+    assert where(citation, assistant.documents()[0], "zh") == "第 1 页，文字识别所得"
 
 
 async def test_after_remove_no_source_opens(assistant: Assistant, library: Path) -> None:

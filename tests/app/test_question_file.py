@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,9 @@ def test_a_regional_encoding_is_recognised_and_said(tmp_path, encoding, header, 
     """The guess is made visible, because it may be wrong."""
     read = read_questions(saved(tmp_path, "q.csv", f"{header}\r\n{question}\r\n".encode(encoding)))
     assert [one.question for one in read.questions] == [question]
-    assert read.said[0] == f"Read as {encoding}: save it as UTF-8 if words look wrong."
+    head, shown, tail = re.split("[“”]", read.said[0])
+    assert (head, tail) == (f"Read as {encoding} (", "): save it as UTF-8 if these words look wrong.")
+    assert shown in f"{header} {question}"
 
 
 def test_the_columns_taken_are_said_in_one_sentence(tmp_path):

@@ -7,8 +7,9 @@ from pdf_maker import encrypted, labelled, pdf, rewritten
 
 from ingest.coverage import coverage_warnings
 from ingest.document import Document, IngestError, Page
+from ingest.pdf_sheets import Sheet, cleaned
 from ingest.read import read
-from ingest.read_pdf import _origin, cleaned
+from ingest.read_pdf import _origin
 from ingest.settings import IngestSettings
 
 SETTINGS = IngestSettings(embedder="hashing")
@@ -136,7 +137,7 @@ def test_a_line_end_hyphen_of_pdfium_is_a_hyphen_and_nul_is_seen():
 
 
 def test_a_page_of_letters_that_fonts_do_not_name_is_flagged():
-    assert _origin("\ufffd\ue001\ue002 x", True) == "doubtful"
+    assert _origin("\ufffd\ue001\ue002 x", Sheet()) == "doubtful"
     sound, doubtful = Page(1, "Sound words."), Page(2, "\ufffd\ue001\ue002 x", origin="doubtful")
     assert coverage_warnings(Document("d", "t", "pdf", (sound, doubtful)), SETTINGS) == (
         "Page 2 may be badly extracted: the fonts do not say which letters they draw.",

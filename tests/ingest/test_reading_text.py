@@ -63,11 +63,38 @@ def test_a_byte_order_mark_is_no_character():
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "cp949", "shift_jis", "big5"])
-def test_a_guessed_encoding_is_named_so_that_a_wrong_guess_shows(encoding):
+def test_a_guessed_encoding_is_named_with_words_so_that_a_wrong_guess_shows(encoding):
     words = {"gbk": CHINESE, "cp949": KOREAN, "shift_jis": JAPANESE, "big5": TRADITIONAL}[encoding]
     named = "gb18030" if encoding == "gbk" else encoding
     document = read_bytes(words.encode(encoding), "a.txt", 100, lambda done, total: None)
-    assert document.warnings == (f"Read as {named}: save it as UTF-8 if words look wrong.",)
+    assert document.warnings == (f"Read as {named} (“{words[:24]}”): save it as UTF-8 if these words look wrong.",)
+
+
+def test_the_words_shown_of_a_guess_are_those_that_it_may_have_spoilt():
+    """A long beginning in plain letters says nothing about the guess."""
+    document = read_bytes(b"name\n" * 99 + f"x: {RUSSIAN}".encode("cp1251"), "a.txt", 100, lambda done, total: None)
+    assert document.warnings == (
+        f"Read as cp1251 (“ame name x: {RUSSIAN[:24].strip()}”): save it as UTF-8 if these words look wrong.",
+    )
+
+
+def test_more_pages_than_allowed_are_refused_with_the_numbers():
+    """A form feed is a byte; a file of them is no document of a million pages."""
+    with pytest.raises(IngestError, match=r"^a\.txt has 101 pages, the limit is 100") as caught:
+        read_bytes(b"a" + b"\f" * 100, "a.txt", 100, lambda done, total: None)
+    assert caught.value.code == "too_large"
+
+
+def test_more_text_than_allowed_is_refused_with_the_numbers(write):
+    with pytest.raises(IngestError, match=r"holds 12 characters of text, the limit is 11") as caught:
+        read(write("a.txt", "twelve words"), IngestSettings(max_characters=11))
+    assert caught.value.code == "too_large"
+
+
+@pytest.mark.parametrize("times", [1, 28, 29, 30, 39, 79, 300])
+def test_a_text_in_one_byte_a_letter_reads_right_at_any_length(times):
+    """Whatever letter a look at a part of it happens to begin with."""
+    assert text_of((times * f"{FRENCH[:-1]}.\n").encode("cp1252")) == times * f"{FRENCH[:-1]}.\n"
 
 
 def test_a_few_broken_bytes_do_not_cost_the_file():
@@ -87,7 +114,7 @@ def test_a_few_broken_bytes_do_not_cost_the_file():
         (bytes(range(256)) * 40, "a.txt", "binary_file"),
         (b"PK\x03\x04" + bytes(50), "a.docx", "corrupt"),
         (b"PK\x03\x04" + bytes(50), "a.txt", "unsupported_type"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(50), "a.png", "unsupported_type"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "a.png", "corrupt"),
         (CHINESE.encode().decode("latin-1").encode("utf-8") * 3, "a.txt", "garbled_text"),
     ],
 )

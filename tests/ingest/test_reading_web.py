@@ -143,4 +143,6 @@ def test_values_in_a_regional_encoding_read_right():
     source = "名称,数量\n" + f"{CHINESE},3\n"
     document = document_of(source.encode("gbk"), "a.csv")
     assert document.text == f"| 名称 | 数量 |\n| --- | --- |\n| {CHINESE} | 3 |"
-    assert document.warnings == ("Read as gb18030: save it as UTF-8 if words look wrong.",)
+    assert document.warnings == (
+        f"Read as gb18030 (“名称,数量 {CHINESE[:18]}”): save it as UTF-8 if these words look wrong.",
+    )
