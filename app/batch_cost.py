@@ -6,14 +6,12 @@ computed before, and never its last token.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from app.batch_bar import lasting
+from app.batch_blocks import Blocks, reading
 from app.batch_plan import Group
 from app.batch_rates import Rates
 
@@ -66,29 +64,23 @@ def count(
         apart: See `BatchOptions.apart`.
         warm: Handles of the prefixes that the engine holds whole.
     """
-    known: set[bytes] = set()
+    blocks = Blocks(block_size)
     read_tokens = question_tokens = plain_tokens = reads = 0
     read_before: set[str] = set()
     for group in groups:
         for number, choice in enumerate(group.choices):
             read = reader.read(choice.plan, choice.kb, apart)
             prefix = read.prefix
-            if number == 0:
-                # Its reading ends with one more token: the one that begins every question.
-                asked = (*prefix.token_ids, prefix.token_ids[0])
-                hashes = list(_hashes(prefix.namespace, asked, block_size))
-                if group.prefix not in warm and group.prefix not in read_before:
-                    reads += 1
-                    read_tokens += len(asked) - _found(hashes, known, len(asked), block_size)
-                known.update(hashes)
+            if number == 0 and group.prefix not in read_before:
+                computed = blocks.computed(prefix.namespace, reading(prefix.token_ids))
                 read_before.add(group.prefix)
+                if group.prefix not in warm:
+                    reads += 1
+                    read_tokens += computed
             prompt, _ = reader.ask(read, choice.question.question, None)
             plain_tokens += prompt.num_tokens
             behind = prefix.num_tokens // block_size * block_size
-            tail = prompt.token_ids[behind:]
-            hashes = list(_hashes(prefix.id, tail, block_size))
-            question_tokens += len(tail) - _found(hashes, known, len(tail), block_size)
-            known.update(hashes)
+            question_tokens += blocks.computed(prefix.id, prompt.token_ids[behind:])
     choices = [choice for group in groups for choice in group.choices]
     seconds = None
     if rates is not None:
@@ -104,25 +96,6 @@ def count(
         is_exact=all(choice.question.follow_up_of is None for choice in choices),
         seconds=seconds,
     )
-
-
-def _found(hashes: Sequence[bytes], known: set[bytes], num_tokens: int, block_size: int) -> int:
-    found = 0
-    for one in hashes[: (num_tokens - 1) // block_size]:
-        if one not in known:
-            break
-        found += block_size
-    return found
-
-
-def _hashes(root: str, token_ids: Sequence[int], block_size: int) -> Iterator[bytes]:
-    """One for each whole block, over all that stands before it."""
-    packed = np.asarray(token_ids, dtype="<i4").tobytes()
-    width = 4 * block_size
-    parent = root.encode()
-    for start in range(0, len(packed) - width + 1, width):
-        parent = hashlib.sha256(parent + packed[start : start + width]).digest()
-        yield parent
 
 
 def cost_words(cost: Cost) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from app.batch_ask import Asked, ask
+from app.batch_blocks import Blocks, reading
 from app.batch_choice import Choice, failed
 from app.batch_link import EngineGoneError, Link
 from app.batch_plan import Group
@@ -67,6 +68,7 @@ class Runner:
         self._stop = stop
         self._told = told
         self._slots = asyncio.Semaphore(at_once)
+        self._blocks = Blocks(pool.block_size)
         self._changed = asyncio.Event()
         self._num_waiting = self._num_running = 0
         self._in_use: dict[Group, int] = {}
@@ -127,12 +129,13 @@ class Runner:
     async def _read(self, group: Group) -> Problem | None:
         """Has the group's prefix read, once for all; what went wrong is told of each of its questions."""
         resident = await asyncio.to_thread(self._pool.resident)
-        missing = group.num_tokens - (resident or {}).get(group.prefix, 0)
-        if self._pool.is_warm(group.num_tokens, group.num_tokens - missing):
-            return None
-        is_alone = self._num_running == 0
-        began_s = time.perf_counter()
+        held = (resident or {}).get(group.prefix, 0)
+        is_alone, began_s = self._num_running == 0, time.perf_counter()
         try:
+            # What it shares with those before it, the instructions at least, is not read again.
+            fresh = await asyncio.to_thread(self._not_known, group)
+            if self._pool.is_warm(group.num_tokens, held):
+                return None
             await self._link.do(lambda reader: _read(reader, group.choices[0], self._options.apart))
         except EngineGoneError as error:
             self._give_up(error)
@@ -145,13 +148,19 @@ class Runner:
         self._tally.num_retries = self._link.num_retries
         if resident is None and group.is_again:
             return None  # it is there still, as far as can be told
+        num_read = group.num_tokens - held if group.is_again else min(group.num_tokens - held + 1, fresh)
         self._tally.num_reads += 1
-        self._tally.read_tokens += missing
+        self._tally.read_tokens += num_read
         if is_alone and self._num_running == 0:
-            self._alone_tokens += missing
+            self._alone_tokens += num_read
             self._alone_s += time.perf_counter() - began_s
         self._told(None, self._tally.at(self.elapsed_s))
         return None
+
+    def _not_known(self, group: Group) -> int:
+        choice = group.choices[0]
+        prefix = self._link.reader.read(choice.plan, choice.kb, self._options.apart).prefix
+        return self._blocks.computed(prefix.namespace, reading(prefix.token_ids))
 
     async def _settle(self, choice: Choice, group: Group, error: Problem | None) -> None:
         """Asks one question once its turn has come, and keeps what became of it."""

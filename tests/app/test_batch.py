@@ -87,6 +87,7 @@ async def test_dry_run_says_to_the_token_what_the_engine_computes(
     assert (said.questions, said.documents, said.prefixes, said.is_exact) == (40, 8, 8, True)
     assert said.reads == result.progress.num_reads == 8 - warm_before
     assert said.computed_tokens == computed_tokens(engine) - before
+    assert said.read_tokens == result.progress.read_tokens
     assert said.question_tokens == result.progress.prompt_tokens - result.progress.cached_tokens
     assert said.plain_tokens == result.progress.prompt_tokens
 

@@ -55,13 +55,18 @@ def computed_tokens(assistant: Assistant) -> int:
         return round(sum(float(value) for value in _COMPUTED.findall(answer.read().decode())))
 
 
-async def first_token_ms(assistant: Assistant, question: str, doc_id: str) -> float:
+async def ask(assistant: Assistant, question: str, doc_id: str) -> Answer:
     async for event in assistant.ask(question, doc_id=doc_id):
         if isinstance(event, Answer):
-            assert event.receipt is not None
-            assert event.receipt.first_token_ms is not None
-            return event.receipt.first_token_ms
+            return event
     raise AssertionError("no answer came")
+
+
+async def first_token_ms(assistant: Assistant, question: str, doc_id: str) -> float:
+    receipt = (await ask(assistant, question, doc_id)).receipt
+    assert receipt is not None
+    assert receipt.first_token_ms is not None
+    return receipt.first_token_ms
 
 
 @pytest.mark.skipif(not PACK.is_dir(), reason="the shared evaluation material is not beside this checkout")
@@ -85,31 +90,35 @@ async def test_a_shuffled_file_reads_each_section_once(settings: Settings) -> No
         result = await run(assistant, questions)
         computed = computed_tokens(assistant) - before
         again = await cost(assistant, questions)
+        view = assistant.cache()
+        pool_tokens = view.pool_tokens if view else 0
 
-        before = computed_tokens(assistant)
+        before, num_plain = computed_tokens(assistant), 0
         for question in shuffled[:PLAIN_ROWS]:
-            doc_id = assistant.find(question.document or "").id
-            await first_token_ms(assistant, question.question, doc_id)
-        plain = computed_tokens(assistant) - before
+            answer = await ask(assistant, question.question, assistant.find(question.document or "").id)
+            num_plain += answer.receipt is not None  # None: nothing relevant was found, and no model was asked
+        plain = (computed_tokens(assistant) - before) / num_plain
     finally:
         await assistant.close(linger=False)
     progress = result.progress
+    each = computed / progress.num_asked
     print(
-        f"\n{len(questions)} questions, {said.prefixes} sections: said {said.reads} prefills and"
-        f" {said.computed_tokens:,} tokens; {progress.num_reads} prefills, {computed:,} tokens computed,"
-        f" {progress.reuse:.1%} reused, {progress.elapsed_s:.0f} s, again {again.seconds} s for {again.reads} prefills;"
-        f" {progress.num_failed} failed; a plain loop: {plain / PLAIN_ROWS:,.0f} tokens a question,"
-        f" the batch {computed / len(questions):,.0f}"
+        f"\n{len(questions)} questions, {progress.num_asked} to the model, {said.prefixes} sections, a pool of"
+        f" {pool_tokens:,} tokens: said {said.reads} prefills and {said.computed_tokens:,} tokens;"
+        f" {progress.num_reads} prefills, {computed:,} tokens computed, {progress.reuse:.1%} reused,"
+        f" {progress.elapsed_s:.0f} s, {progress.num_failed} failed; the same again would take {again.seconds} s with"
+        f" {again.reads} prefills; a plain loop computes {plain:,.0f} tokens a question, the batch {each:,.0f}"
     )
     assert (len(result.answers), progress.num_failed) == (len(questions), 0)
     assert progress.num_reads <= 1.05 * said.prefixes
-    assert abs(computed - said.computed_tokens) <= 0.05 * said.read_tokens
-    assert plain / PLAIN_ROWS > 2 * computed / len(questions)
+    assert abs(computed - said.computed_tokens) <= 0.02 * said.computed_tokens
+    assert plain > 2 * each
 
 
 async def test_schemas_hold_and_chats_go_first(settings: Settings, tmp_path: Path) -> None:
     """Fifty rows with a number, a choice and a text; meanwhile a live question waits about as long as before."""
-    settings = settings.model_copy(update={"kv_cache_gib": 1.0})
+    # Some 30 tokens where the model writes its JSON closely, and more where it indents it.
+    settings = settings.model_copy(update={"kv_cache_gib": 1.0, "answer_tokens": 96})
     assistant = Assistant.open(settings)
     schema = {
         "type": "object",
