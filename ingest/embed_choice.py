@@ -55,6 +55,11 @@ class Embedders:
         self._lock = threading.Lock()
 
     @property
+    def is_given(self) -> bool:
+        """Whether it is an object of the caller's, which other processes can't open by its name."""
+        return self._given is not None
+
+    @property
     def base_name(self) -> str | None:
         """What the base was made with; None before its first passage."""
         with self._database.reading() as connection:

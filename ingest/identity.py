@@ -23,6 +23,11 @@ def generation(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
 
 
+def next_generation(connection: sqlite3.Connection) -> None:
+    """Says that the base was changed."""
+    connection.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
+
+
 def base_id(connection: sqlite3.Connection) -> str:
     """A name for this base that no other ever has."""
     return str(connection.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()[0])

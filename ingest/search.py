@@ -102,12 +102,15 @@ def search(
     check_identity(connection, type(kept)(embedder.name, embedder.dimension), bind=False)
     pool = max(POOL, 2 * k)
     allowed = _allowed(connection, scope)
+    # Until the first vector is there, no model has to be loaded for what only words can find.
+    has_vectors = connection.execute("SELECT 1 FROM passages WHERE vector IS NOT NULL LIMIT 1").fetchone() is not None
     found: list[_Found] = []
     for text in (question, *(wording for wording in also if wording.strip())):
         words = _by_words(connection, text, scope, pool)
-        vector = embedder.embed_question(text)
-        cosines = nearest.search(connection, kept, vector, pool, allowed, also=words)
-        floor = embedder.evidence_floor if embedder.reads(text) else None
+        cosines: dict[int, float] = {}
+        if has_vectors:
+            cosines = nearest.search(connection, kept, embedder.embed_question(text), pool, allowed, also=words)
+        floor = embedder.evidence_floor if has_vectors and embedder.reads(text) else None
         found.append(_Found(add_up(cosines, words, floor), cosines, words))
     hits: list[Hit] = []
     for id_, by in alternate([one.scores for one in found]):

@@ -15,6 +15,7 @@ from ingest.identity import EmbedderIdentity, base_id, generation
 from ingest.index import Ids, IndexState, VectorIndex, load_index, vectors_from_blobs
 
 _SPOT_CHECKS = 8
+_VECTOR = "SELECT vector FROM passages WHERE id = ? AND vector IS NOT NULL"
 
 
 class NearestPassages:
@@ -80,7 +81,8 @@ def _agrees(index: VectorIndex, connection: sqlite3.Connection) -> bool:
 
 
 def _catch_up(index: VectorIndex, connection: sqlite3.Connection) -> None:
-    stored = np.array([row[0] for row in connection.execute("SELECT id FROM passages")], dtype=np.int64)
+    rows = connection.execute("SELECT id FROM passages WHERE vector IS NOT NULL")
+    stored = np.array([row[0] for row in rows], dtype=np.int64)
     held = index.ids
     index.remove(np.setdiff1d(held, stored))
     new = np.setdiff1d(stored, held)
@@ -92,7 +94,7 @@ def _stored_vectors(connection: sqlite3.Connection, ids: Iterable[int], dimensio
     found = [
         (id_, row[0])
         for id_ in ids
-        if (row := connection.execute("SELECT vector FROM passages WHERE id = ?", (id_,)).fetchone()) is not None
+        if (row := connection.execute(_VECTOR, (id_,)).fetchone()) is not None
     ]
     return (
         np.array([id_ for id_, _ in found], dtype=np.int64),
