@@ -10,7 +10,7 @@ What the engine is told in passing (read this ahead, that has gone) stands in ap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.view import CacheView
     from ingest.add import Added
     from ingest.corpus import Corpus
+    from ingest.naming import FileToAdd
     from ingest.search import Hit
     from ingest.store import StoredDocument
 
@@ -77,12 +78,33 @@ class Assistant:
         kb: str = DEFAULT_KB,
         name: str | None = None,
         progress: Callable[[str, int, int], None] | None = None,
+        embed: bool = True,
     ) -> Added:
-        """Takes one file in: read, split, embedded, stored and searchable when this returns."""
-        added = self.corpus.add(path, kb=kb, name=name, progress=progress)
-        if added.status == "replaced":
-            self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name)
+        """Takes one file in: read, split and stored, and, with `embed`, found by meaning too when this returns."""
+        added = self.corpus.add(path, kb=kb, name=name, progress=progress, embed=embed)
+        self._tell_replaced(added, kb)
         return added
+
+    def add_all(
+        self,
+        files: Sequence[FileToAdd],
+        *,
+        kb: str = DEFAULT_KB,
+        progress: Callable[[str, str, int, int], None] | None = None,
+    ) -> Iterator[tuple[FileToAdd, Added | Exception]]:
+        """Takes many files in, several at once; gives each in order once it can be asked, or why it can't be read.
+
+        It returns when all is found by meaning too.
+        """
+        for file, added in self.corpus.add_all(files, kb=kb, progress=progress):
+            if not isinstance(added, Exception):
+                self._tell_replaced(added, kb)
+            yield file, added
+
+    def _tell_replaced(self, added: Added, kb: str) -> None:
+        if added.status == "replaced":
+            kept = added.difference.kept_sections if added.difference is not None else 0
+            self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name, kept)
 
     def documents(self, kb: str = DEFAULT_KB) -> list[StoredDocument]:
         return list(self.corpus.documents(kb))

@@ -111,7 +111,6 @@ class Corpus:
         files: Sequence[FileToAdd],
         *,
         kb: str = "default",
-        jobs: int | None = None,
         progress: Callable[[str, str, int, int], None] | None = None,
     ) -> Iterator[tuple[FileToAdd, Added | Exception]]:
         """Takes many files in; gives each, in order, as soon as it can be asked, or why it can't be read.
@@ -119,10 +118,9 @@ class Corpus:
         After the last one it returns when all of them are found by meaning too.
 
         Args:
-            jobs: How many files are read at once; None: as many as there are cores.
             progress: As `ingest.read.Progress`, with the file's name before it; "" stands for all of them.
         """
-        jobs = jobs or num_cores()
+        jobs = self.settings.jobs or num_cores()
         only_here = jobs == 1 or len(files) < _FEWEST_SIDE_BY_SIDE or self._embedders.is_given
         many = ManyFiles(
             self._adding,
@@ -188,6 +186,10 @@ class Corpus:
         if not self._embedding.missing(doc_ids):
             return 0
         return self._embedding.run(self.embedder, doc_ids, progress, stop)
+
+    def num_to_embed(self) -> int:
+        """How many passages of all documents are found by their words alone so far."""
+        return self._embedding.missing()
 
     def vanished(self, folder: Path, kb: str = "default") -> tuple[StoredDocument, ...]:
         """Members of `kb` whose files lay below `folder` and are there no more."""

@@ -81,5 +81,5 @@ class Embedders:
             return self._given
         with self._lock:
             if name not in self._loaded:
-                self._loaded[name] = open_embedder(name, offline=self._settings.offline)
+                self._loaded[name] = open_embedder(name, offline=self._settings.offline, threads=self._settings.jobs)
             return self._loaded[name]

@@ -27,17 +27,10 @@ def keep_vectors(connection: sqlite3.Connection, replaced: str, successor: str, 
            SELECT text_hash, ?, ?, vector, ? FROM passages WHERE document_id = ? AND vector IS NOT NULL""",
         (successor, _words(made_by), now, replaced),
     )
-    too_many = connection.execute("SELECT count(*) FROM former_vectors").fetchone()[0] - MOST_FORMER
-    if too_many > 0:
-        connection.execute(
-            """DELETE FROM former_vectors WHERE (text_hash, document_id) IN (
-                   SELECT text_hash, document_id FROM former_vectors ORDER BY used LIMIT ?)""",
-            (too_many,),
-        )
 
 
 def fill_in(connection: sqlite3.Connection, document_id: str, made_by: EmbedderIdentity) -> None:
-    """Gives the document's passages the vectors that are known; the others stay without."""
+    """Gives the document's passages the vectors that are known; drops what is kept over the bound."""
     connection.execute(
         """UPDATE passages SET vector = coalesce(
                (SELECT o.vector FROM passages o
@@ -52,6 +45,13 @@ def fill_in(connection: sqlite3.Connection, document_id: str, made_by: EmbedderI
                SELECT text_hash FROM passages WHERE document_id = ?)""",
         (generation(connection), document_id),
     )
+    too_many = connection.execute("SELECT count(*) FROM former_vectors").fetchone()[0] - MOST_FORMER
+    if too_many > 0:
+        connection.execute(
+            """DELETE FROM former_vectors WHERE (text_hash, document_id) IN (
+                   SELECT text_hash, document_id FROM former_vectors ORDER BY used LIMIT ?)""",
+            (too_many,),
+        )
 
 
 def _words(made_by: EmbedderIdentity) -> str:

@@ -91,11 +91,7 @@ def _catch_up(index: VectorIndex, connection: sqlite3.Connection) -> None:
 
 def _stored_vectors(connection: sqlite3.Connection, ids: Iterable[int], dimension: int) -> tuple[Ids, Vectors]:
     """Reads vectors from the store: ids of shape (n,) and vectors of shape (n, dimension)."""
-    found = [
-        (id_, row[0])
-        for id_ in ids
-        if (row := connection.execute(_VECTOR, (id_,)).fetchone()) is not None
-    ]
+    found = [(id_, row[0]) for id_ in ids if (row := connection.execute(_VECTOR, (id_,)).fetchone()) is not None]
     return (
         np.array([id_ for id_, _ in found], dtype=np.int64),
         vectors_from_blobs([blob for _, blob in found], dimension),
