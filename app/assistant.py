@@ -10,6 +10,7 @@ What the engine is told in passing (read this ahead, that has gone) stands in ap
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -100,6 +101,15 @@ class Assistant:
             if not isinstance(added, Exception):
                 self._tell_replaced(added, kb)
             yield file, added
+
+    def embed_missing(
+        self,
+        doc_ids: Sequence[str] | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Has documents (None: all) found by meaning too: what is new, and what a killed process left."""
+        self.corpus.embed_missing(doc_ids, progress, stop)
 
     def _tell_replaced(self, added: Added, kb: str) -> None:
         if added.status == "replaced":

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders (with all below them) or globs.")]
 
+# Passages that take longer to embed than to read about it.
+_WORTH_SAYING = 64
+
 STYLES = {
     "ok": "green",
     "replaced": "green",
@@ -97,7 +100,7 @@ class _Adding:
                 if row["status"] in ("ok", "replaced"):
                     taken.append(row["document_id"])
                 self._show(row)
-                if not left:
+                if not left and not self._jsonl:
                     _say_what_follows(self._assistant.corpus.num_to_embed())
         self.num_files += len(files)
         if taken:
@@ -126,7 +129,7 @@ class _Adding:
 
 
 def _say_what_follows(num_to_embed: int) -> None:
-    if num_to_embed:
+    if num_to_embed >= _WORTH_SAYING:
         passages = terminal.count(num_to_embed, "passage")
         terminal.say(f"All of it can be asked now; {passages} to embed, found by their words until then.")
 

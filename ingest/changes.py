@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
@@ -106,7 +107,7 @@ class Changes:
                 keep_vectors(connection, replaced, document_id, bound)
             connection.execute(
                 "UPDATE members SET name = ?, source = ? WHERE kb = ? AND document_id = ?",
-                (name, source, kb, document_id),
+                (name, os.fsencode(source), kb, document_id),
             )
             _drop_unreferenced(connection)
             next_generation(connection)
@@ -116,7 +117,8 @@ class Changes:
         """Remembers where a member's file lies now."""
         with self._database.writing() as connection:
             connection.execute(
-                "UPDATE members SET source = ? WHERE kb = ? AND document_id = ?", (source, kb, document_id)
+                "UPDATE members SET source = ? WHERE kb = ? AND document_id = ?",
+                (os.fsencode(source), kb, document_id),
             )
 
     def remove(self, document_id: str, kb: str | None) -> bool:
@@ -197,7 +199,8 @@ def _join(connection: sqlite3.Connection, kb: str, document_id: str, name: str, 
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     connection.execute(
         "INSERT OR IGNORE INTO members (kb, document_id, name, added_at, source) VALUES (?,?,?,?,?)",
-        (kb, document_id, name, now, source),
+        # As bytes: not every path is Unicode.
+        (kb, document_id, name, now, None if source is None else os.fsencode(source)),
     )
 
 

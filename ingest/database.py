@@ -21,7 +21,7 @@ CREATE TABLE documents (
     text TEXT NOT NULL, num_tokens INTEGER NOT NULL, headings TEXT NOT NULL, warnings TEXT NOT NULL);
 CREATE TABLE members (
     kb TEXT NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id), name TEXT NOT NULL, added_at TEXT NOT NULL,
-    source TEXT, PRIMARY KEY (kb, document_id), UNIQUE (kb, name));
+    source BLOB, PRIMARY KEY (kb, document_id), UNIQUE (kb, name));
 CREATE INDEX members_by_document ON members(document_id);
 CREATE TABLE pages (
     document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL, label TEXT,
@@ -76,7 +76,7 @@ CREATE TABLE former_vectors (
     PRIMARY KEY (text_hash, document_id)) WITHOUT ROWID;
 CREATE INDEX former_vectors_by_document ON former_vectors(document_id);
 CREATE INDEX former_vectors_by_use ON former_vectors(used);
-ALTER TABLE members ADD COLUMN source TEXT""",
+ALTER TABLE members ADD COLUMN source BLOB""",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,11 +63,13 @@ class Store:
         return self._value("SELECT document_id FROM members WHERE kb = ? AND name = ?", kb, name)
 
     def source_of(self, kb: str, document_id: str) -> str | None:
-        return self._value("SELECT source FROM members WHERE kb = ? AND document_id = ?", kb, document_id)
+        for row in self._rows("SELECT source FROM members WHERE kb = ? AND document_id = ?", kb, document_id):
+            return _path(row["source"])
+        return None
 
     def name_at(self, kb: str, source: str) -> str | None:
         """What the member of `kb` is called that came from `source`."""
-        return self._value("SELECT name FROM members WHERE kb = ? AND source = ?", kb, source)
+        return self._value("SELECT name FROM members WHERE kb = ? AND source = ?", kb, os.fsencode(source))
 
     def name_of(self, kb: str, document_id: str) -> str | None:
         return self._value("SELECT name FROM members WHERE kb = ? AND document_id = ?", kb, document_id)
@@ -109,7 +112,7 @@ class Store:
                 row["num_bytes"],
                 row["added_at"],
                 tuple(json.loads(row["warnings"])),
-                row["source"],
+                _path(row["source"]),
             )
             for row in rows
         )
@@ -174,4 +177,8 @@ class Store:
 
     def _value(self, query: str, *values: object) -> str | None:
         row = self._database.connection.execute(query, values).fetchone()
-        return None if row is None or row[0] is None else str(row[0])
+        return None if row is None else str(row[0])
+
+
+def _path(source: bytes | None) -> str | None:
+    return None if source is None else os.fsdecode(source)
