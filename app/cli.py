@@ -47,7 +47,7 @@ app.command(rich_help_panel="Engine")(engine.serve)
 app.command(rich_help_panel="Engine")(engine.status)
 app.command(rich_help_panel="Engine")(engine.engine)
 app.command(rich_help_panel="Engine")(sizes.fit)
-app.command(rich_help_panel="Engine")(benchmark.bench)
+app.add_typer(benchmark.measuring, name="bench", rich_help_panel="Engine")
 
 
 def _version(wanted: bool) -> None:

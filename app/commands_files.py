@@ -65,9 +65,10 @@ def add(
     adding = _Adding(assistant, kb, folders, prune, jsonl)
     adding.take(files)
     if watch:
-        terminal.say(f"Watching {', '.join(map(str, folders))} (Ctrl-C stops it).")
-        for changed in settled(folders):
-            adding.take([file for file in _found(paths, may_be_none=True) if concerns(file.path, changed)])
+        for number, changed in enumerate(settled(folders)):
+            if not number:
+                terminal.say(f"Watching {', '.join(map(str, folders))} (Ctrl-C stops it).")
+            adding.take_again([file for file in _found(paths, may_be_none=True) if concerns(file.path, changed)])
     assistant.corpus.close()
     finish(adding.num_failed, adding.num_files)
 
@@ -81,7 +82,14 @@ class _Adding:
         self._folders = folders
         self._prune = prune
         self._jsonl = jsonl
+        self._known: frozenset[str] = frozenset()
+        self._told_gone: set[str] = set()
         self.num_files = self.num_failed = 0
+
+    def take_again(self, files: Sequence[FileToAdd]) -> None:
+        """As `take`, and says nothing of what is as it was."""
+        self._known = frozenset({"unchanged", "duplicate"})
+        self.take(files)
 
     def take(self, files: Sequence[FileToAdd]) -> None:
         """Takes files in, then sees to those that have gone from the folders."""
@@ -108,7 +116,9 @@ class _Adding:
         self._see_to_the_gone()
 
     def _see_to_the_gone(self) -> None:
-        gone = {document.id: document for folder in self._folders for document in self._vanished(folder)}
+        found = [document for folder in self._folders for document in self._vanished(folder)]
+        gone = {document.id: document for document in found if document.id not in self._told_gone}
+        self._told_gone |= set(gone)
         for document in gone.values():
             if self._prune:
                 self._assistant.remove(document.id, self._kb)
@@ -123,6 +133,8 @@ class _Adding:
         return self._assistant.corpus.vanished(folder, self._kb)
 
     def _show(self, row: dict[str, Any]) -> None:
+        if row["status"] in self._known:
+            return
         terminal.print_json(row) if self._jsonl else _print_added(row)
         if row["status"] == "error":
             terminal.complain(_about(Path(row["file"]), row["error"]["code"], row["error"]["message"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from threading import Event
 
@@ -28,11 +28,14 @@ class Settling:
         return frozenset(ready)
 
 
-def settled(folders: Iterable[Path], stop: Event | None = None) -> Iterator[frozenset[Path]]:
-    """Yields paths below `folders` that were changed, added or deleted and have come to rest; ends with Ctrl-C."""
+def settled(folders: Collection[Path], stop: Event | None = None) -> Iterator[frozenset[Path]]:
+    """Yields paths below `folders` that were changed, added or deleted and have come to rest; ends with Ctrl-C.
+
+    The first are the folders themselves, once they are watched: whatever changed in them until then is to be looked at.
+    """
     from watchfiles import watch
 
-    settling = Settling()
+    settling, begun = Settling(), False
     for changes in watch(
         *folders,
         watch_filter=None,
@@ -42,6 +45,9 @@ def settled(folders: Iterable[Path], stop: Event | None = None) -> Iterator[froz
         raise_interrupt=False,
         stop_event=stop,
     ):
+        if not begun:
+            begun = True
+            yield frozenset(folders)
         if ready := settling.look(Path(path) for _, path in changes):
             yield ready
 

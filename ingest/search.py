@@ -111,7 +111,7 @@ def search(
         if has_vectors:
             cosines = nearest.search(connection, kept, embedder.embed_question(text), pool, allowed, also=words)
         floor = embedder.evidence_floor if has_vectors and embedder.reads(text) else None
-        found.append(_Found(add_up(cosines, words, floor), cosines, words))
+        found.append(_Found(add_up(_guessed(cosines, words) | cosines, words, floor), cosines, words))
     hits: list[Hit] = []
     for id_, by in alternate([one.scores for one in found]):
         row = connection.execute(
@@ -129,6 +129,15 @@ def search(
         if len(hits) == k:
             break
     return tuple(hits)
+
+
+def _guessed(cosines: Mapping[int, float], words: Mapping[int, float]) -> dict[int, float]:
+    """For passages that share enough words and are not embedded yet, the mean of the others' cosines.
+
+    Else they would stand behind all that are, until their turn comes.
+    """
+    mean = sum(cosines.values()) / len(cosines) if cosines else 0.0
+    return {id_: mean for id_, share in words.items() if share >= WORDS_FLOOR and id_ not in cosines}
 
 
 def alternate(scores: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
