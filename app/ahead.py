@@ -95,19 +95,22 @@ class Ahead:
         with _logged("forget"):
             self._power.forget(_of_file(kb, file))
 
-    def replaced(self, kb: str, file: str) -> None:
+    def replaced(self, kb: str, file: str, kept_sections: int = 0) -> None:
         """Another text has come in the document's place, and nothing of the old one may remain. Blocking.
 
         Its name is remembered: the next receipt says that the document was changed.
-        """
-        self._let_go(kb, file)
 
-    def _let_go(self, kb: str, file: str) -> None:
+        Args:
+            kept_sections: So many sections, from the first on, say what they said: they stay warm.
+        """
+        self._let_go(kb, file, kept_sections)
+
+    def _let_go(self, kb: str, file: str, kept_sections: int = 0) -> None:
         from engine.tokens import keep_only
 
         with _logged("free"):
             keep_only(self._settings.home / TOKENS_NAME, {document.id for document in self._corpus.documents(None)})
-            self._power.free(kb, _of_file(kb, file))
+            self._power.free(kb, _of_file(kb, file, kept_sections))
 
     async def close(self) -> None:
         """Ends what is still being told."""
@@ -158,8 +161,14 @@ def first_section(corpus: Corpus, doc_id: str, kb: str) -> Plan:
     return Plan(document, sections[:1], len(sections) == 1, 1)
 
 
-def _of_file(kb: str, file: str) -> Callable[[str], bool]:
-    return lambda name: (parse_name(name) or ("", "", ()))[:2] == (kb, file)
+def _of_file(kb: str, file: str, kept_sections: int = 0) -> Callable[[str], bool]:
+    """Whether a prefix's name is one of the file's, and reads more than its first `kept_sections`."""
+
+    def is_meant(name: str) -> bool:
+        parsed = parse_name(name)
+        return parsed is not None and parsed[:2] == (kb, file) and max(parsed[2]) > kept_sections
+
+    return is_meant
 
 
 @contextmanager

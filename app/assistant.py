@@ -10,7 +10,8 @@ What the engine is told in passing (read this ahead, that has gone) stands in ap
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from engine.view import CacheView
     from ingest.add import Added
     from ingest.corpus import Corpus
+    from ingest.naming import FileToAdd
     from ingest.scope import Filters
     from ingest.search import Hit
     from ingest.store import StoredDocument
@@ -79,14 +81,49 @@ class Assistant:
         name: str | None = None,
         tags: Sequence[str] = (),
         progress: Callable[[str, int, int], None] | None = None,
+        embed: bool = True,
     ) -> Added:
-        """Takes one file in: read, split, embedded, stored and searchable when this returns, with these tags more."""
-        added = self.corpus.add(path, kb=kb, name=name, progress=progress)
+        """Takes one file in: read, split, stored, with these tags more, and, with `embed`, found by meaning too."""
+        added = self.corpus.add(path, kb=kb, name=name, progress=progress, embed=embed)
+        self._tag(added, kb, tags)
+        self._tell_replaced(added, kb)
+        return added
+
+    def add_all(
+        self,
+        files: Sequence[FileToAdd],
+        *,
+        kb: str = DEFAULT_KB,
+        tags: Sequence[str] = (),
+        progress: Callable[[str, str, int, int], None] | None = None,
+    ) -> Iterator[tuple[FileToAdd, Added | Exception]]:
+        """Takes many files in, several at once; gives each in order once it can be asked, or why it can't be read.
+
+        It returns when all is found by meaning too.
+        """
+        for file, added in self.corpus.add_all(files, kb=kb, progress=progress):
+            if not isinstance(added, Exception):
+                self._tag(added, kb, tags)
+                self._tell_replaced(added, kb)
+            yield file, added
+
+    def embed_missing(
+        self,
+        doc_ids: Sequence[str] | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Has documents (None: all) found by meaning too: what is new, and what a killed process left."""
+        self.corpus.embed_missing(doc_ids, progress, stop)
+
+    def _tag(self, added: Added, kb: str, tags: Sequence[str]) -> None:
         if tags:
             self.corpus.change_tags(added.document_id, kb, add=tags)
+
+    def _tell_replaced(self, added: Added, kb: str) -> None:
         if added.status == "replaced":
-            self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name)
-        return added
+            kept = added.difference.kept_sections if added.difference is not None else 0
+            self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name, kept)
 
     def documents(self, kb: str = DEFAULT_KB) -> list[StoredDocument]:
         return list(self.corpus.documents(kb))

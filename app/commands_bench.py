@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from app import terminal
+from app.commands_bench_adding import ingest
 from app.commands_bench_search import search
 from app.commands_documents import Json
 from app.problem import Problem, tell
@@ -84,6 +85,7 @@ class _EngineFirst(TyperGroup):
 measuring = typer.Typer(cls=_EngineFirst, help="Measure: the engine where nothing else is named.")
 measuring.command("engine")(bench)
 measuring.command("search")(search)
+measuring.command("ingest")(ingest)
 
 
 class _Shown:

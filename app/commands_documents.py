@@ -32,10 +32,11 @@ DocumentWords = Annotated[
 ]
 
 
-def opened() -> Assistant:
+def opened(**flags: Any) -> Assistant:
+    """The home's documents, with the settings that `flags` set for this command."""
     from app.assistant import Assistant
 
-    return Assistant.open(Settings.load())
+    return Assistant.open(Settings.load(**flags))
 
 
 def ls(kb: Kb = "default", jsonl: Jsonl = False) -> None:
@@ -54,11 +55,18 @@ def ls(kb: Kb = "default", jsonl: Jsonl = False) -> None:
             document.id[:8],
             terminal.safe(document.title),
             terminal.safe(document.name),
-            document.status.replace("_", " "),
+            _state(document),
             f"{document.pages:,}",
             f"{document.tokens:,}",
         )
     terminal.out().print(shown)
+
+
+def _state(document: StoredDocument) -> str:
+    """ "ok", "no text", or how far it is where it is found by its words alone so far."""
+    if document.is_embedding:
+        return f"embedding, {document.embedded:,} of {document.passages:,}"
+    return document.status.replace("_", " ")
 
 
 def show(
@@ -101,6 +109,10 @@ def show(
     )
     if stored.tags:
         terminal.out().print(terminal.safe(f"tags: {', '.join(stored.tags)}"), style="dim")
+    if stored.is_embedding:
+        terminal.out().print(
+            f"{_state(stored)} passages: the rest is found by its words; `readonce add` goes on with it", style="yellow"
+        )
     shown = terminal.table("section", "title", "pages", "tokens", right=("section", "pages", "tokens"))
     for section in sections:
         pages = (
@@ -219,6 +231,7 @@ def _listed(document: StoredDocument, kb: str) -> dict[str, Any]:
         "status": document.status,
         "pages": document.pages,
         "passages": document.passages,
+        "embedded": document.embedded,
         "tokens": document.tokens,
         "added_at": document.added_at,
         "tags": list(document.tags),

@@ -17,10 +17,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Found:
-    """`files` in the order named, each once; `left_out` counts the other formats in folders by suffix."""
+    """`files` in the order named, each once; `left_out` counts the other formats in folders by suffix.
+
+    `roots` holds for each file the folder below which it was found, None where it was named itself.
+    """
 
     files: tuple[Path, ...]
     left_out: tuple[tuple[str, int], ...]
+    roots: tuple[Path | None, ...] = ()
 
     @property
     def left_out_words(self) -> str:
@@ -33,7 +37,7 @@ class Found:
 def find_files(words: Iterable[str], suffixes: Collection[str]) -> Found:
     """Expands `words`; `suffixes` (".pdf", lower case) are what is taken from folders and globs. A word that is neither
     file, folder nor a glob that matches stays as it is, for `add` to say that it isn't there."""
-    files: dict[Path, None] = {}
+    files: dict[Path, Path | None] = {}
     left_out: Counter[str] = Counter()
     for word in words:
         path = Path(word).expanduser()
@@ -49,13 +53,13 @@ def find_files(words: Iterable[str], suffixes: Collection[str]) -> Found:
             files[path] = None
         for file in found:
             if file.suffix.lower() in suffixes or os.path.isdir(file):
-                files[file] = None
+                files.setdefault(file, path if is_folder else None)
             else:
                 left_out[file.suffix.lower()] += 1
     # Not Path.resolve, which raises on a link that leads to itself.
     first = {os.path.realpath(path): path for path in reversed(files)}
     unique = dict.fromkeys(first[os.path.realpath(path)] for path in files)
-    return Found(tuple(unique), tuple(sorted(left_out.items())))
+    return Found(tuple(unique), tuple(sorted(left_out.items())), tuple(files[path] for path in unique))
 
 
 def _globbed(pattern: Path) -> Iterator[Path]:

@@ -50,6 +50,8 @@ class Row:
 async def add_on_page(host: Host, files: Sequence[Any], language: Language, *, warm: bool) -> list[str]:
     """Takes in what was dropped and returns the ids that can be asked now; a file that can't be taken says why.
 
+    Until their passages are embedded, which goes on behind the page, they are found by their words.
+
     Args:
         files: Chainlit's elements of a message: `path` and `name`.
         warm: Whether the engine reads them ahead afterwards, in the background.
@@ -96,9 +98,11 @@ async def _work(
             if upload is not None:
                 await _add(host, row, upload, language)
         done.set_result([row.doc_id for row in rows if row.doc_id is not None])
+        embedding = asyncio.create_task(_embed(host))
         for row in rows:
             if row.doc_id is not None:
                 await _warm(host, row, row.doc_id, language, warm)
+        await embedding
     finally:
         if not done.done():
             done.set_result([])
@@ -111,7 +115,7 @@ async def _add(host: Host, row: Row, upload: Upload, language: Language) -> None
 
     try:
         assistant = await host.opened()
-        added = await asyncio.to_thread(assistant.add, upload.path, name=upload.name, progress=progress)
+        added = await asyncio.to_thread(assistant.add, upload.path, name=upload.name, progress=progress, embed=False)
     except Exception as error:  # One file's trouble is told on its line; the others go on.
         row.end("failed", explain(error, host.settings.home, language))
         return
@@ -123,6 +127,15 @@ async def _add(host: Host, row: Row, upload: Upload, language: Language) -> None
     row.doc_id, row.whole = added.document_id, added.sections == 1
     row.summary = summary(added, language)
     row.stage, row.share = row.summary, None
+
+
+async def _embed(host: Host) -> None:
+    """Has what was added found by meaning too, beside all else: it can be asked meanwhile."""
+    try:
+        assistant = await host.opened()
+        await asyncio.to_thread(assistant.embed_missing, None, None, host.closing)
+    except Exception as error:  # It is found by its words; the next start goes on.
+        explain(error, host.settings.home, "en")
 
 
 def summary(added: Added, language: Language) -> str:

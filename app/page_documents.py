@@ -14,7 +14,7 @@ import chainlit as cl
 
 from app.page_host import STARTERS_A_SAMPLE, Host, known_samples
 from app.page_text import plain_title
-from app.page_words import counted, say
+from app.page_words import counted, say, stage_words
 from app.problem import Problem
 from app.words import Language
 from ingest.document import SHEETED
@@ -119,7 +119,9 @@ def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:
             name = _name(document)
             # A file without a title of its own bears its file's name: once is enough.
             named = "" if document.title == Path(document.name).stem else f"{document.name} · "
-            description = f"{named}{extent}{how}"
+            so_far = stage_words("embed", document.embedded, document.passages, language)
+            embedding = f" · {so_far}" if document.is_embedding else ""
+            description = f"{named}{extent}{how}{embedding}"
             options.append(cl.ModeOption(id=document.id, name=name, description=description, icon="file-text"))
     return options
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Literal
@@ -51,6 +52,8 @@ class Host:
         self._asking = 0
         self._asked_at = -QUIET_S
         self._work: list[asyncio.Task[None]] = []
+        self.closing = threading.Event()
+        """Set at the end: what works in a thread stops."""
 
     def begin(self) -> None:
         """Starts in the background, again after a failure; returns at once."""
@@ -125,6 +128,7 @@ class Host:
 
     async def end(self) -> None:
         """Stops what still runs and lets the engine go."""
+        self.closing.set()
         for task in self._work:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -148,6 +152,14 @@ class Host:
         else:
             self.state = "ready"
             self._work.append(asyncio.create_task(self._warm_samples(self.assistant)))
+            self._work.append(asyncio.create_task(self._embed_missing(self.assistant)))
+
+    async def _embed_missing(self, assistant: Assistant) -> None:
+        """Goes on with what was being embedded when the last process ended."""
+        try:
+            await asyncio.to_thread(assistant.embed_missing, None, None, self.closing)
+        except Exception as error:  # Documents are found by their words; the next start tries again.
+            explain(error, self.settings.home, "en")
 
     def _report(self, sentence: str) -> None:
         """What the engine's start says about its work, from whatever thread."""

@@ -77,6 +77,7 @@ class Settings(BaseSettings):
     search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for that")
     ocr: bool = Field(True, description="whether scanned pages are read by text recognition")
     ocr_seconds: int = Field(1_800, ge=1, description="the longest that recognising the pages of one file may take")
+    jobs: int = Field(0, ge=0, description="files read at once, and cores that embed passages; 0: all cores")
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
@@ -208,6 +209,7 @@ class Settings(BaseSettings):
             ocr=self.ocr,
             max_ocr_seconds=float(self.ocr_seconds),
             offline=self.offline,
+            jobs=self.jobs or None,
         )
 
     @property

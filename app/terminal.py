@@ -13,14 +13,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app.problem import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
     from rich.status import Status
 
 _LASTING = re.compile(r"(.*\S) \.\.\. \d+ s")
@@ -137,26 +138,39 @@ def steps() -> Iterator[Steps]:
 
 
 class Bars:
-    """A bar for all items and one for the stage of the item at hand; silent without a `progress`."""
+    """A bar for all items and one for each item at hand, with its stage; silent without a `progress`.
+
+    Items may be at hand side by side, and reported from any thread.
+    """
 
     def __init__(self, progress: Progress | None, what: str, count: int) -> None:
         self._progress = progress
         self._all = progress.add_task(what, total=count) if progress else None
-        self._stage = progress.add_task("", total=None, visible=False) if progress else None
+        self._at_hand: dict[str, TaskID] = {}
+        self._lock = Lock()
+
+    def report(self, name: str, stage: str, done: int, total: int) -> None:
+        """The item `name` is at `stage`; without a name, all of them are."""
+        if self._progress is None:
+            return
+        with self._lock:
+            words = f"{stage} {name}".strip()
+            if name not in self._at_hand:
+                self._at_hand[name] = self._progress.add_task(words, total=None)
+            self._progress.update(self._at_hand[name], description=words, completed=done, total=total or None)
 
     def stage(self, name: str) -> Callable[[str, int, int], None]:
         """Takes (stage, done, total) of the item `name`."""
+        return partial(self.report, name)
 
-        def advance(stage: str, done: int, total: int) -> None:
-            if self._progress and self._stage is not None:
-                words = f"{stage} {name}"
-                self._progress.update(self._stage, description=words, completed=done, total=total or None, visible=True)
-
-        return advance
-
-    def next(self) -> None:
-        if self._progress and self._all is not None and self._stage is not None:
-            self._progress.update(self._stage, visible=False)
+    def next(self, name: str | None = None) -> None:
+        """One item is done: `name`, or whatever was at hand."""
+        if self._progress is None or self._all is None:
+            return
+        with self._lock:
+            for done in [name] if name is not None else list(self._at_hand):
+                if done in self._at_hand:
+                    self._progress.remove_task(self._at_hand.pop(done))
             self._progress.advance(self._all)
 
 

@@ -1,4 +1,7 @@
-"""Decides a file's path into a base: copy, read, split, embed, store. Only the last step touches the base."""
+"""Decides a file's path into a base: copy, read, split, store. Its passages' vectors follow (`ingest.embedding`).
+
+Only storing touches the base; from then on the document is found by its words and read by its sections.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,16 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal
 
 from ingest.changes import Changes, Prepared
-from ingest.document import Document, IngestError
-from ingest.embed import Embedder, Vectors
-from ingest.embed_new import embed_new
+from ingest.difference import Difference, Version, compare
+from ingest.document import IngestError
 from ingest.identity import EmbedderIdentity
-from ingest.paragraphs import split_paragraphs
-from ingest.passages import split_passages
-from ingest.read import Progress, check_size, read
-from ingest.sections import paragraph_tokens
+from ingest.read import check_size
+from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store
 
@@ -37,6 +35,7 @@ class Added:
         status: ok, unchanged (same bytes, same name), replaced (other bytes, same name), duplicate (same bytes under
             another name: nothing was added), no_text (kept, but there is nothing to ask: a scan).
         tokens: What reading all of it costs a model, estimated.
+        difference: From where on it is another text, where it has replaced one.
     """
 
     file: str
@@ -48,108 +47,135 @@ class Added:
     tokens: int
     seconds: float
     warnings: tuple[str, ...]
+    difference: Difference | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `add_file` did: `earlier_name` is set where the same bytes were there under it."""
+    """What became of a file in the base: `earlier_name` is set where the same bytes were there under it."""
 
     document_id: str
     status: AddStatus
     earlier_name: str | None = None
+    moved: bool = False
+    difference: Difference | None = None
 
 
-def add_file(
-    path: Path,
-    kb: str,
-    name: str,
-    store: Store,
-    changes: Changes,
-    staging: Path,
-    load_embedder: Callable[[str], Embedder],
-    settings: IngestSettings,
-    progress: Progress | None,
-) -> Outcome:
-    """Takes a file into `kb` under `name`. The embedder (seconds) is loaded only where there is a text to embed.
+@dataclass(frozen=True)
+class Staged:
+    """A copy of a file that nobody changes while it is read; `document_id` is that of its bytes."""
 
-    Args:
-        load_embedder: Gives the one for a text, which may be the base's first.
+    copy: Path
+    document_id: str
+    kb: str
+    name: str
+    source: str | None
 
-    Raises:
-        IngestError: Where it can't be read; the base is then as it was.
-    """
-    check_size(path, settings)
-    with _staged(path, staging) as (copy, document_id):
-        held = store.member(kb, name)
-        earlier_name = store.name_of(kb, document_id)
+    @property
+    def suffix(self) -> str:
+        """The name's ending as the kept file's, where it is a plain one."""
+        suffix = PurePath(self.name).suffix.lower()
+        return suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else ""
+
+    def discard(self) -> None:
+        self.copy.unlink(missing_ok=True)
+
+
+class Adding:
+    """The steps of taking a file in; between `stage` and `store` its text is read and split, no matter by whom."""
+
+    def __init__(self, store: Store, changes: Changes, staging: Path, settings: IngestSettings) -> None:
+        self._store = store
+        self._changes = changes
+        self._staging = staging
+        self._settings = settings
+
+    def stage(self, path: Path, kb: str, name: str, source: str | None) -> Staged | Outcome:
+        """What became of the file where there is nothing to read; else a copy, which the caller discards.
+
+        Raises:
+            IngestError: `empty_file`, `too_large` or `not_found`.
+        """
+        check_size(path, self._settings)
+        # Bytes that are there already are not copied.
+        known = self._settled(_digest(path), kb, name, source)
+        if known is not None:
+            return known
+        _remove_stale(self._staging)
+        copy, document_id = _copied(path, self._staging)
+        return Staged(copy, document_id, kb, name, source)
+
+    def store(self, staged: Staged, prepared: Prepared, made_by: EmbedderIdentity) -> Outcome:
+        """Puts a document into the base, all of it or nothing; the copy becomes its file.
+
+        Raises:
+            IngestError: `embedder_changed`.
+        """
+        # The same bytes may have come in while these were read.
+        known = self._settled(staged.document_id, staged.kb, staged.name, staged.source)
+        if known is not None:
+            return known
+        held = self._store.member(staged.kb, staged.name)
+        difference = None if held is None else self._difference(held, prepared)
+        self._changes.add(prepared, staged.kb, staged.name, made_by, staged.copy, staged.source)
+        return Outcome(staged.document_id, "ok" if held is None else "replaced", difference=difference)
+
+    def _settled(self, document_id: str, kb: str, name: str, source: str | None) -> Outcome | None:
+        """Makes a document that is stored already a member of `kb` under `name`; None where it has to be read."""
+        held = self._store.member(kb, name)
         if held == document_id:
+            if source is not None and self._store.source_of(kb, document_id) != source:
+                self._changes.set_source(kb, document_id, source)
             return Outcome(document_id, "unchanged")
+        earlier_name = self._store.name_of(kb, document_id)
         if earlier_name is not None and held is None:
-            return Outcome(document_id, "duplicate", earlier_name)
-        # Stored already, in this base under another name or in another base: nothing to read again.
-        if not changes.join(kb, document_id, name):
-            document = read(copy, settings, progress, name=name)
-            embedder = load_embedder(document.text)
-            identity = EmbedderIdentity(embedder.name, embedder.dimension)
-            changes.check_identity(identity)
-            known = {} if held is None else store.vectors(held)
-            prepared = prepare(document, embedder, settings, _suffix(name), copy.stat().st_size, progress, known)
-            _report(progress, "store", 0, 1)
-            changes.add(prepared, kb, name, identity, copy)
-            _report(progress, "store", 1, 1)
-        return Outcome(document_id, "ok" if held is None else "replaced", earlier_name)
+            earlier = self._store.source_of(kb, document_id)
+            if source is None or earlier is None or os.path.lexists(earlier):
+                return Outcome(document_id, "duplicate", earlier_name)
+            self._changes.rename(kb, document_id, name, source)
+            return Outcome(document_id, "ok", earlier_name, moved=True)
+        if self._changes.join(kb, document_id, name, source):
+            return Outcome(document_id, "ok" if held is None else "replaced", earlier_name)
+        return None
+
+    def _difference(self, held: str, prepared: Prepared) -> Difference:
+        budget = self._settings.section_tokens
+        old, paragraphs = self._store.document(held), self._store.paragraphs(held)
+        new = prepared.document, prepared.paragraphs
+        return compare(
+            Version(old, paragraphs, split_sections(old, paragraphs, budget)),
+            Version(*new, split_sections(*new, budget)),
+        )
 
 
-def prepare(
-    document: Document,
-    embedder: Embedder,
-    settings: IngestSettings,
-    suffix: str,
-    num_bytes: int,
-    progress: Progress | None,
-    known: Mapping[str, Vectors] | None = None,
-) -> Prepared:
-    """Splits and embeds a document; nothing is stored.
-
-    Args:
-        known: Vectors that this embedder made, by text: of what the document replaces.
-    """
-    _report(progress, "split", 0, 1)
-    paragraphs = split_paragraphs(document)
-    passages = split_passages(document, embedder, settings.passage_tokens)
-    _report(progress, "split", 1, 1)
-    vectors = embed_new(
-        embedder,
-        [document.text[passage.start : passage.end] for passage in passages],
-        known or {},
-        lambda done, total: _report(progress, "embed", done, total),
-    )
-    num_tokens = sum(paragraph_tokens(document, paragraphs))
-    return Prepared(document, paragraphs, passages, vectors, num_tokens, suffix, num_bytes)
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as source:
+            return hashlib.file_digest(source, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
-@contextmanager
-def _staged(path: Path, staging: Path) -> Iterator[tuple[Path, str]]:
-    """A copy that nobody changes while it is read, and the document id of its bytes."""
-    _remove_stale(staging)
+def _copied(path: Path, staging: Path) -> tuple[Path, str]:
+    """A copy, and the document id of its bytes: the file may have changed since it was looked at."""
     descriptor, temporary = tempfile.mkstemp(dir=staging)
     copy = Path(temporary)
     digest = hashlib.sha256()
     try:
-        try:
-            with os.fdopen(descriptor, "wb") as target, path.open("rb") as source:
-                while block := source.read(1 << 20):
-                    digest.update(block)
-                    target.write(block)
-                target.flush()
-                os.fsync(target.fileno())
-        except OSError as error:
-            raise IngestError(
-                "not_found", f"{path} can't be copied ({error.strerror}): check rights and space."
-            ) from error
-        yield copy, digest.hexdigest()[:16]
-    finally:
+        with os.fdopen(descriptor, "wb") as target, path.open("rb") as source:
+            while block := source.read(1 << 20):
+                digest.update(block)
+                target.write(block)
+            target.flush()
+            os.fsync(target.fileno())
+    except OSError as error:
         copy.unlink(missing_ok=True)
+        raise _unreadable(path, error) from error
+    return copy, digest.hexdigest()[:16]
+
+
+def _unreadable(path: Path, error: OSError) -> IngestError:
+    return IngestError("not_found", f"{path} can't be copied ({error.strerror}): check rights and space.")
 
 
 def _remove_stale(staging: Path) -> None:
@@ -160,14 +186,3 @@ def _remove_stale(staging: Path) -> None:
                 path.unlink()
         except FileNotFoundError:
             continue
-
-
-def _suffix(name: str) -> str:
-    """The name's ending as the kept file's, where it is a plain one."""
-    suffix = PurePath(name).suffix.lower()
-    return suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else ""
-
-
-def _report(progress: Progress | None, stage: str, done: int, total: int) -> None:
-    if progress:
-        progress(stage, done, total)

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from ingest.changes import Changes
+from ingest.changes import Changes, Prepared
 from ingest.corpus import Corpus
 from ingest.database import Database
-from ingest.embed import open_embedder
-from ingest.identity import EmbedderIdentity
+from ingest.embed import Vectors, open_embedder
+from ingest.identity import EmbedderIdentity, next_generation
 from ingest.index import open_home
 from ingest.invented import DIMENSION, InventedBase, InventedEmbedder, Question
 from ingest.roster import Rosters
@@ -118,12 +118,23 @@ def build(home: Path, invented: InventedBase, progress: Callable[[int, int], Non
     Corpus.open(home, IngestSettings(embedder="hashing")).close()
     database = Database(home / "documents.sqlite3")
     changes = Changes(database, home / "files")
-    for number, prepared in enumerate(invented.documents(), 1):
-        staged = home / "staging" / prepared.document.id
-        staged.write_text(prepared.document.text, encoding="utf-8")
-        changes.add(prepared, _KB, f"{number}.txt", EmbedderIdentity(InventedEmbedder.name, DIMENSION), staged)
+    for number, (prepared, vectors) in enumerate(invented.documents(), 1):
+        _add(home, database, changes, f"{number}.txt", prepared, vectors)
         progress(number, invented.num_documents)
     database.close()
+
+
+def _add(home: Path, database: Database, changes: Changes, name: str, prepared: Prepared, vectors: Vectors) -> None:
+    staged = home / "staging" / prepared.document.id
+    staged.write_text(prepared.document.text, encoding="utf-8")
+    changes.add(prepared, _KB, name, EmbedderIdentity(InventedEmbedder.name, DIMENSION), staged, None)
+    rows = zip(prepared.passages, vectors, strict=True)
+    with database.writing() as connection:
+        connection.executemany(
+            "UPDATE passages SET vector = ? WHERE document_id = ? AND number = ?",
+            [(vector.astype("<f4").tobytes(), prepared.document.id, passage.number) for passage, vector in rows],
+        )
+        next_generation(connection)
 
 
 def _first_answer(job: SearchJob) -> float:
@@ -196,12 +207,9 @@ def _measured(job: SearchJob) -> SearchFigures:
 def _after_change(job: SearchJob, questions: list[Question]) -> float:
     corpus = _opened(job, questions)
     corpus.search(questions[0].text, kb=_KB)
-    (more,) = InventedBase(300, seed=8).documents()
-    staged = job.home / "staging" / more.document.id
-    staged.write_text(more.document.text, encoding="utf-8")
+    ((more, vectors),) = InventedBase(300, seed=8).documents()
     database = Database(job.home / "documents.sqlite3")
-    changes = Changes(database, job.home / "files")
-    changes.add(more, _KB, "more.txt", EmbedderIdentity(InventedEmbedder.name, DIMENSION), staged)
+    _add(job.home, database, Changes(database, job.home / "files"), "more.txt", more, vectors)
     database.close()
     return _timed(lambda: corpus.search(questions[1].text, kb=_KB))
 

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ingest.database import Database
+from ingest.database import Database, text_hash
 from ingest.document import Document, Paragraph, Passage, Section
 from ingest.embed import Vectors
-from ingest.identity import EmbedderIdentity, check_identity, next_generation
+from ingest.identity import EmbedderIdentity, check_identity, identity, next_generation
 from ingest.keywords import index_words
+from ingest.known_vectors import fill_in, keep_vectors
 from ingest.sweep import mark, sweep
 from ingest.tags import give_tags, tags_of_name
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A document with everything that is worked out before the base is touched. `vectors`: one row a passage."""
+    """A document with everything that is worked out before the base is touched.
+
+    The passages' vectors follow later (`ingest.embedding`): they take the most time, and are only a part of the search.
+
+    Attributes:
+        words: For each passage what it is found by, with blanks between.
+    """
 
     document: Document
     paragraphs: tuple[Paragraph, ...]
     passages: tuple[Passage, ...]
-    vectors: Vectors
+    words: tuple[str, ...]
     num_tokens: int
     suffix: str
     num_bytes: int
@@ -59,39 +67,73 @@ class Changes:
         with self._database.reading() as connection:
             check_identity(connection, wanted, bind=False)
 
-    def add(self, prepared: Prepared, kb: str, name: str, identity: EmbedderIdentity, staged: Path) -> None:
+    def add(
+        self, prepared: Prepared, kb: str, name: str, made_by: EmbedderIdentity, staged: Path, source: str | None
+    ) -> None:
         """Adds a document to `kb` under `name`, in place of what had that name there; moves `staged` to its files.
+
+        Args:
+            source: Where the file lies; None where nobody will look there again (an upload).
 
         Raises:
             IngestError: `embedder_changed`.
         """
         document = prepared.document
         with self._database.writing() as connection:
-            check_identity(connection, identity, bind=bool(prepared.passages))
+            check_identity(connection, made_by, bind=bool(prepared.passages))
             tags = tags_of_name(connection, kb, name)
-            _release_name(connection, kb, name, document.id)
+            replaced = _release_name(connection, kb, name, document.id)
             if not _exists(connection, document.id):
                 _insert(connection, prepared)
                 staged.replace(self._files / f"{document.id}{prepared.suffix}")
-            _join(connection, kb, document.id, name)
+            _join(connection, kb, document.id, name, source)
             give_tags(connection, kb, document.id, tags)
+            if replaced is not None:
+                keep_vectors(connection, replaced, document.id, made_by)
+            fill_in(connection, document.id, made_by)
             _drop_unreferenced(connection)
             next_generation(connection)
         self._sweep_files()
 
-    def join(self, kb: str, document_id: str, name: str) -> bool:
+    def join(self, kb: str, document_id: str, name: str, source: str | None) -> bool:
         """Makes a stored document a member of `kb`, in place of what had that name there; False if it is not stored."""
         with self._database.writing() as connection:
             if not _exists(connection, document_id):
                 return False
             tags = tags_of_name(connection, kb, name)
-            _release_name(connection, kb, name, document_id)
-            _join(connection, kb, document_id, name)
+            replaced = _release_name(connection, kb, name, document_id)
+            _join(connection, kb, document_id, name, source)
             give_tags(connection, kb, document_id, tags)
+            bound = identity(connection)
+            if replaced is not None and bound is not None:
+                keep_vectors(connection, replaced, document_id, bound)
             _drop_unreferenced(connection)
             next_generation(connection)
         self._sweep_files()
         return True
+
+    def rename(self, kb: str, document_id: str, name: str, source: str) -> None:
+        """Has a member of `kb` bear another name, because its file was moved to `source`."""
+        with self._database.writing() as connection:
+            replaced = _release_name(connection, kb, name, document_id)
+            bound = identity(connection)
+            if replaced is not None and bound is not None:
+                keep_vectors(connection, replaced, document_id, bound)
+            connection.execute(
+                "UPDATE members SET name = ?, source = ? WHERE kb = ? AND document_id = ?",
+                (name, os.fsencode(source), kb, document_id),
+            )
+            _drop_unreferenced(connection)
+            next_generation(connection)
+        self._sweep_files()
+
+    def set_source(self, kb: str, document_id: str, source: str) -> None:
+        """Remembers where a member's file lies now."""
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE members SET source = ? WHERE kb = ? AND document_id = ?",
+                (os.fsencode(source), kb, document_id),
+            )
 
     def remove(self, document_id: str, kb: str | None) -> bool:
         """Takes a document out of `kb` (None: out of all), erases it if no base is left; False if it was not there."""
@@ -105,7 +147,7 @@ class Changes:
         return removed > 0
 
     def replace_passages(
-        self, made: Callable[[str, str], Cut | None], identity: EmbedderIdentity, run: str
+        self, made: Callable[[str, str], Cut | None], made_by: EmbedderIdentity, run: str
     ) -> int | None:
         """Puts new passages in place of all old ones; returns their number.
 
@@ -118,7 +160,7 @@ class Changes:
             with self._database.writing() as connection:
                 num_passages = _replace_all(connection, made)
                 connection.execute("DELETE FROM meta WHERE key = 'embedder'")
-                check_identity(connection, identity, bind=True)
+                check_identity(connection, made_by, bind=True)
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('rebuilt', ?)", (run,))
                 mark(connection)
                 next_generation(connection)
@@ -140,17 +182,31 @@ class Changes:
         sweep(self._database, self._files)
 
 
+def passage_words(text: str) -> str:
+    """What a passage is found by, with blanks between."""
+    return " ".join(index_words(text))
+
+
 def _exists(connection: sqlite3.Connection, document_id: str) -> bool:
     return connection.execute("SELECT 1 FROM documents WHERE id = ?", (document_id,)).fetchone() is not None
 
 
-def _release_name(connection: sqlite3.Connection, kb: str, name: str, document_id: str) -> None:
-    connection.execute("DELETE FROM members WHERE kb = ? AND name = ? AND document_id <> ?", (kb, name, document_id))
+def _release_name(connection: sqlite3.Connection, kb: str, name: str, document_id: str) -> str | None:
+    """Takes the name from another document, and says whose it was."""
+    row = connection.execute(
+        "DELETE FROM members WHERE kb = ? AND name = ? AND document_id <> ? RETURNING document_id",
+        (kb, name, document_id),
+    ).fetchone()
+    return None if row is None else str(row[0])
 
 
-def _join(connection: sqlite3.Connection, kb: str, document_id: str, name: str) -> None:
+def _join(connection: sqlite3.Connection, kb: str, document_id: str, name: str, source: str | None) -> None:
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    connection.execute("INSERT OR IGNORE INTO members VALUES (?,?,?,?)", (kb, document_id, name, now))
+    connection.execute(
+        "INSERT OR IGNORE INTO members (kb, document_id, name, added_at, source) VALUES (?,?,?,?,?)",
+        # As bytes: not every path is Unicode.
+        (kb, document_id, name, now, None if source is None else os.fsencode(source)),
+    )
 
 
 def _insert(connection: sqlite3.Connection, prepared: Prepared) -> None:
@@ -180,28 +236,37 @@ def _insert(connection: sqlite3.Connection, prepared: Prepared) -> None:
         "INSERT INTO paragraphs VALUES (?,?,?,?,?)",
         [(document.id, *astuple(paragraph)) for paragraph in prepared.paragraphs],
     )
-    insert_passages(connection, document.id, document.text, prepared.passages, prepared.vectors)
+    for passage, words in zip(prepared.passages, prepared.words, strict=True):
+        _insert_passage(connection, document.id, document.text, passage, words, None)
 
 
 def insert_passages(
     connection: sqlite3.Connection, document_id: str, text: str, passages: Sequence[Passage], vectors: Vectors
 ) -> None:
     for passage, vector in zip(passages, vectors, strict=True):
-        id_ = connection.execute(
-            'INSERT INTO passages (document_id, number, page, start, "end", vector) VALUES (?,?,?,?,?,?)',
-            (document_id, *astuple(passage), vector.astype("<f4").tobytes()),
-        ).lastrowid
-        assert id_ is not None
-        insert_words(connection, id_, text[passage.start : passage.end])
+        words = passage_words(text[passage.start : passage.end])
+        _insert_passage(connection, document_id, text, passage, words, vector.astype("<f4").tobytes())
 
 
 def insert_words(connection: sqlite3.Connection, id_: int, text: str) -> None:
-    connection.execute("INSERT INTO keywords (rowid, words) VALUES (?, ?)", (id_, " ".join(index_words(text))))
+    connection.execute("INSERT INTO keywords (rowid, words) VALUES (?, ?)", (id_, passage_words(text)))
+
+
+def _insert_passage(
+    connection: sqlite3.Connection, document_id: str, text: str, passage: Passage, words: str, vector: bytes | None
+) -> None:
+    known_by = text_hash(text[passage.start : passage.end])
+    id_ = connection.execute(
+        'INSERT INTO passages (document_id, number, page, start, "end", text_hash, vector) VALUES (?,?,?,?,?,?,?)',
+        (document_id, *astuple(passage), known_by, vector),
+    ).lastrowid
+    connection.execute("INSERT INTO keywords (rowid, words) VALUES (?, ?)", (id_, words))
 
 
 def _replace_all(connection: sqlite3.Connection, made: Callable[[str, str], Cut | None]) -> int:
     new_keywords(connection)
     connection.execute("DELETE FROM passages")
+    connection.execute("DELETE FROM former_vectors")
     num_passages = 0
     for document_id, text in connection.execute("SELECT id, text FROM documents").fetchall():
         cut = made(document_id, text)

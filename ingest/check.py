@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from ingest import mends
 from ingest.check_files import file_faults
 from ingest.check_index import are_keywords_whole, index_fault, load, stray_keywords, wrong_passages
@@ -188,6 +190,10 @@ def _cut_passages(home: Home, document_id: str) -> None:
             for code, _, passage in wrong_passages(connection, document_id, document.text)
             if code == "vector_damaged"
         }
-    known = {text: vector for text, vector in home.store.vectors(document_id).items() if text not in damaged}
+        rows = connection.execute(
+            'SELECT start, "end", vector FROM passages WHERE document_id = ? AND vector IS NOT NULL', (document_id,)
+        ).fetchall()
+    kept = {document.text[start:end]: np.frombuffer(vector, dtype="<f4") for start, end, vector in rows}
+    known = {text: vector for text, vector in kept.items() if text not in damaged}
     texts = [document.text[passage.start : passage.end] for passage in passages]
     mends.mend_passages(home.database, document_id, passages, embed_new(embedder, texts, known))

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from ingest.add import Added, AddStatus, Outcome, add_file
+from ingest.add import Added, Adding, AddStatus, Outcome, Staged
+from ingest.add_many import Behind, ManyFiles
 from ingest.backup import SNAPSHOTS, BackedUp, backup
-from ingest.changes import Changes
+from ingest.changes import Changes, Prepared
 from ingest.check import Home, check
+from ingest.cores import num_cores
 from ingest.database import Database
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
+from ingest.embedding import Embedding
 from ingest.findings import Report
+from ingest.identity import EmbedderIdentity, identity
 from ingest.index import open_home
 from ingest.language import languages_of
+from ingest.naming import FileToAdd, is_below, name_of, storable
 from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.occupancy import Occupancy
-from ingest.read import Progress
+from ingest.prepare import prepare
+from ingest.preparers import Preparers
+from ingest.read import Progress, read
 from ingest.rebuild import rebuild
 from ingest.restore import left_behind
 from ingest.scope import ANYTHING, Filters, Scope, matching_documents
@@ -33,6 +42,8 @@ from ingest.sweep import clear_up
 from ingest.tags import Tags
 
 _FEWEST_ID_LETTERS = 4
+# Starting processes takes about a second: for fewer files it does not pay.
+_FEWEST_SIDE_BY_SIDE = 4
 
 
 class Corpus:
@@ -63,6 +74,8 @@ class Corpus:
         self._tags = Tags(self._database)
         self._lookup = Lookup(open_home(settings.vector_index, home / "passages.faiss"))
         self._embedders = Embedders(self._database, settings, embedder, home)
+        self._adding = Adding(self._store, self._changes, self._staging, settings)
+        self._embedding = Embedding(self._database, home / "embedding.lock")
         self._languages: dict[str, tuple[str, ...]] = {}
         self._told_not_read = False
 
@@ -86,33 +99,135 @@ class Corpus:
     # -- changing
 
     def add(
-        self, path: Path, *, kb: str = "default", name: str | None = None, progress: Progress | None = None
+        self,
+        path: Path,
+        *,
+        kb: str = "default",
+        name: str | None = None,
+        progress: Progress | None = None,
+        embed: bool = True,
     ) -> Added:
         """Takes a file in under `name` (None: the file's own). All of it is stored when this returns, or nothing.
+
+        Args:
+            embed: Its passages have their vectors too when this returns; else `embed_missing` makes them. Until then
+                it is found by its words, and read whole or by section.
 
         Raises:
             IngestError: Where it can't be read; the base is then as it was.
         """
         started = time.monotonic()
-        outcome = add_file(
-            path,
-            kb,
-            _storable(name or path.name),
-            self._store,
-            self._changes,
-            self._staging,
-            self._embedders.for_text,
-            self.settings,
-            progress,
-        )
+        file = FileToAdd(path)
+        named = name_of(file, kb, self._store, {}) if name is None else storable(name)
+        staged = self._adding.stage(path, kb, named, file.source if name is None else None)
+        outcome = staged if isinstance(staged, Outcome) else self._read_and_store(staged, progress)
+        if embed:
+            self.embed_missing([outcome.document_id], progress)
         return self._added(path, kb, outcome, time.monotonic() - started)
+
+    def add_all(
+        self,
+        files: Sequence[FileToAdd],
+        *,
+        kb: str = "default",
+        progress: Callable[[str, str, int, int], None] | None = None,
+    ) -> Iterator[tuple[FileToAdd, Added | Exception]]:
+        """Takes many files in; gives each, in order, as soon as it can be asked, or why it can't be read.
+
+        After the last one it returns when all of them are found by meaning too.
+
+        Args:
+            progress: As `ingest.read.Progress`, with the file's name before it; "" stands for all of them.
+        """
+        jobs = self.settings.jobs or num_cores()
+        only_here = jobs == 1 or len(files) < _FEWEST_SIDE_BY_SIDE or self._embedders.is_given
+        many = ManyFiles(
+            self._adding,
+            self._store,
+            kb,
+            lambda staged: self._prepared(
+                staged, (lambda *report: progress(staged.name, *report)) if progress else None
+            ),
+            self._identity,
+            None if only_here else lambda: Preparers(jobs, self.settings, self.embedder.name, progress),
+            jobs,
+        )
+        embedding = (lambda *report: progress("", *report)) if progress else None
+        with Behind(lambda stop: self.embed_missing(None, embedding, stop)) as behind:
+            last = time.monotonic()
+            for taken in many.run(files):
+                now = time.monotonic()
+                if isinstance(taken.result, Exception):
+                    yield taken.file, taken.result
+                else:
+                    behind.more()
+                    yield taken.file, self._added(taken.file.path, kb, taken.result, now - last)
+                last = now
+
+    def _read_and_store(self, staged: Staged, progress: Progress | None) -> Outcome:
+        try:
+            prepared, made_by = self._prepared(staged, progress)
+            if progress:
+                progress("store", 0, 1)
+            outcome = self._adding.store(staged, prepared, made_by)
+            if progress:
+                progress("store", 1, 1)
+            return outcome
+        finally:
+            staged.discard()
+
+    def _prepared(self, staged: Staged, progress: Progress | None) -> tuple[Prepared, EmbedderIdentity]:
+        document = read(staged.copy, self.settings, progress, name=staged.name)
+        embedder = self._embedders.for_text(document.text)
+        made_by = EmbedderIdentity(embedder.name, embedder.dimension)
+        self._changes.check_identity(made_by)
+        num_bytes = staged.copy.stat().st_size
+        return prepare(document, embedder, self.settings, staged.suffix, num_bytes, progress), made_by
+
+    def _identity(self) -> EmbedderIdentity | None:
+        """The embedder of the base where it is also the one in use."""
+        with self._database.reading() as connection:
+            return identity(connection)
+
+    def embed_missing(
+        self,
+        doc_ids: Sequence[str] | None = None,
+        progress: Progress | None = None,
+        stop: threading.Event | None = None,
+    ) -> int:
+        """Has all passages (of `doc_ids`, None: of all documents) found by meaning; returns how many it embedded.
+
+        Goes on where a stopped or killed process ended. Loads the embedder's model only where something is missing.
+
+        Raises:
+            IngestError: `embedder_changed`, `embedder_missing`.
+        """
+        if not self._embedding.missing(doc_ids):
+            return 0
+        return self._embedding.run(self.embedder, doc_ids, progress, stop)
+
+    def num_to_embed(self) -> int:
+        """How many passages of all documents are found by their words alone so far."""
+        return self._embedding.missing()
+
+    def vanished(self, folder: Path, kb: str = "default") -> tuple[StoredDocument, ...]:
+        """Members of `kb` whose files lay below `folder` and are there no more."""
+        return tuple(
+            document
+            for document in self._store.documents(kb)
+            if document.source and is_below(document.source, folder) and not os.path.lexists(document.source)
+        )
 
     def _added(self, path: Path, kb: str, outcome: Outcome, seconds: float) -> Added:
         document = self.document(outcome.document_id, kb)
         warnings = document.warnings
-        if outcome.earlier_name is not None:
+        if outcome.moved:
+            warnings = (f"Its file was {outcome.earlier_name} before: it goes by the new name.", *warnings)
+        elif outcome.earlier_name is not None:
             did = "nothing was added" if outcome.status == "duplicate" else "the old text was removed"
             warnings = (f"The same file is there as {outcome.earlier_name}: {did}.", *warnings)
+        if outcome.difference is not None:
+            warnings = (outcome.difference.words, *warnings)
         status: AddStatus = outcome.status
         if status in ("ok", "replaced") and not self._told_not_read:
             told = not_read(self._embedders.base_name, self._languages_of(document.id))
@@ -130,6 +245,7 @@ class Corpus:
             document.tokens,
             round(seconds, 3),
             warnings,
+            outcome.difference,
         )
 
     def remove(self, doc_id: str, kb: str | None = None) -> bool:
@@ -327,11 +443,6 @@ class Corpus:
     def embedder(self) -> Embedder:
         """The one in use; loaded when first asked for (seconds)."""
         return self._embedders.for_text()
-
-
-def _storable(name: str) -> str:
-    """A file name that can be kept and shown: no path, no NUL, nothing that is not Unicode."""
-    return Path(name.replace("\0", "")).name.encode("utf-8", "replace").decode() or "unnamed"
 
 
 def _in(kb: str | None) -> str:

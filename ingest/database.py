@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ CREATE TABLE documents (
     text TEXT NOT NULL, num_tokens INTEGER NOT NULL, headings TEXT NOT NULL, warnings TEXT NOT NULL);
 CREATE TABLE members (
     kb TEXT NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id), name TEXT NOT NULL, added_at TEXT NOT NULL,
-    PRIMARY KEY (kb, document_id), UNIQUE (kb, name));
+    source BLOB, PRIMARY KEY (kb, document_id), UNIQUE (kb, name));
 CREATE INDEX members_by_document ON members(document_id);
 CREATE TABLE pages (
     document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE, number INTEGER NOT NULL, label TEXT,
@@ -44,16 +45,51 @@ CREATE TABLE sections (
 CREATE TABLE passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
     number INTEGER NOT NULL, page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
-    vector BLOB NOT NULL, UNIQUE (document_id, number));
+    text_hash BLOB NOT NULL, vector BLOB, UNIQUE (document_id, number));
+CREATE INDEX passages_by_text ON passages(text_hash);
+CREATE INDEX passages_to_embed ON passages(document_id, id) WHERE vector IS NULL;
+CREATE TABLE former_vectors (
+    text_hash BLOB NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
+    embedder TEXT NOT NULL, vector BLOB NOT NULL, used INTEGER NOT NULL,
+    PRIMARY KEY (text_hash, document_id)) WITHOUT ROWID;
+CREATE INDEX former_vectors_by_document ON former_vectors(document_id);
+CREATE INDEX former_vectors_by_use ON former_vectors(used);
 CREATE VIRTUAL TABLE keywords USING {KEYWORDS_KIND};
 {_TAGS};
 """
 # What a base made by an earlier program lacks, by the version that it has.
 _UPGRADES = {
     1: "ALTER TABLE pages ADD COLUMN origin TEXT NOT NULL DEFAULT 'text'",
-    2: "SELECT 1",
+    # A passage may wait for its vector, and is known by its text. Ids go on where they were: none is ever used again.
+    2: """ALTER TABLE passages RENAME TO passages_before;
+CREATE TABLE passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
+    number INTEGER NOT NULL, page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    text_hash BLOB NOT NULL, vector BLOB, UNIQUE (document_id, number));
+INSERT INTO passages SELECT p.id, document_id, number, page, start, "end",
+    text_hash(substr(d.text, start + 1, "end" - start)), vector
+    FROM passages_before p JOIN documents d ON d.id = document_id;
+INSERT INTO sqlite_sequence (name, seq) SELECT 'passages', 0 WHERE NOT EXISTS (
+    SELECT 1 FROM sqlite_sequence WHERE name = 'passages');
+UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'passages_before'), 0))
+    WHERE name = 'passages';
+DROP TABLE passages_before;
+CREATE INDEX passages_by_text ON passages(text_hash);
+CREATE INDEX passages_to_embed ON passages(document_id, id) WHERE vector IS NULL;
+CREATE TABLE former_vectors (
+    text_hash BLOB NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
+    embedder TEXT NOT NULL, vector BLOB NOT NULL, used INTEGER NOT NULL,
+    PRIMARY KEY (text_hash, document_id)) WITHOUT ROWID;
+CREATE INDEX former_vectors_by_document ON former_vectors(document_id);
+CREATE INDEX former_vectors_by_use ON former_vectors(used);
+ALTER TABLE members ADD COLUMN source BLOB""",
     3: _TAGS,
 }
+
+
+def text_hash(text: str) -> bytes:
+    """What a passage's vector is known by, whatever document it stands in: 16 bytes."""
+    return hashlib.sha256(text.encode()).digest()[:16]
 
 
 class Database:
@@ -129,7 +165,9 @@ class Database:
                 with self.writing() as connection:
                     # Looked up again under the lock, as above.
                     if (version := self._version()) in _UPGRADES:
-                        connection.execute(_UPGRADES[version])
+                        connection.create_function("text_hash", 1, text_hash, deterministic=True)
+                        for statement in _UPGRADES[version].split(";\n"):
+                            connection.execute(statement)
                         connection.execute(f"PRAGMA user_version = {version + 1}")
         except sqlite3.OperationalError as error:
             raise IngestError(

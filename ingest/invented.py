@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ingest.changes import Prepared
+from ingest.changes import Prepared, passage_words
 from ingest.document import Document, IngestError, Page, Paragraph, Passage
 from ingest.embed import BatchDone, Vectors
 from ingest.keywords import COMMON_WORDS
@@ -58,8 +58,8 @@ class InventedBase:
     def num_documents(self) -> int:
         return -(-self.num_passages // PASSAGES_A_DOCUMENT)
 
-    def documents(self) -> Iterator[Prepared]:
-        """All of them, ready to be stored."""
+    def documents(self) -> Iterator[tuple[Prepared, Vectors]]:
+        """All of them, ready to be stored, each with the vectors of its passages, a row each."""
         for number in range(self.num_documents):
             yield self._document(number, self._count(number))
 
@@ -82,7 +82,7 @@ class InventedBase:
         """Passages of one document."""
         return min(PASSAGES_A_DOCUMENT, self.num_passages - number * PASSAGES_A_DOCUMENT)
 
-    def _document(self, number: int, count: int) -> Prepared:
+    def _document(self, number: int, count: int) -> tuple[Prepared, Vectors]:
         texts, vectors = self._passages(number, count)
         pages = tuple(
             Page(page, "\n\n".join(texts[start : start + PASSAGES_A_PAGE]))
@@ -94,15 +94,16 @@ class InventedBase:
             at += len(text) + (1 if place % PASSAGES_A_PAGE == PASSAGES_A_PAGE - 1 else 2)
         id_ = hashlib.sha256(f"{self._seed} {number}".encode()).hexdigest()[:16]
         document = Document(id_, f"Document {number}", "txt", pages)
-        return Prepared(
+        prepared = Prepared(
             document,
             tuple(Paragraph(*span) for span in spans),
             tuple(Passage(*span) for span in spans),
-            vectors,
+            tuple(passage_words(text) for text in texts),
             sum(len(text) // 4 for text in texts),
             ".txt",
             len(document.text),
         )
+        return prepared, vectors
 
     def _passages(self, number: int, count: int) -> tuple[list[str], Vectors]:
         random = np.random.default_rng((self._seed, 2, number))

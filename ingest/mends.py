@@ -98,7 +98,7 @@ def recover(database: Database) -> None:
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     with database.writing() as connection:
         connection.execute(
-            """INSERT INTO members SELECT ?, id, id || suffix, ? FROM documents
+            """INSERT INTO members (kb, document_id, name, added_at) SELECT ?, id, id || suffix, ? FROM documents
                WHERE id NOT IN (SELECT document_id FROM members)""",
             (RECOVERED_KB, now),
         )

@@ -98,13 +98,17 @@ def search(
     pool = max(POOL, 2 * k)
     roster = lookup.rosters.of(connection)
     allowed = lookup.scopes.allowed(connection, scope, roster)
+    # Until the first vector is there, no model has to be loaded for what only words can find.
+    has_vectors = connection.execute("SELECT 1 FROM passages WHERE vector IS NOT NULL LIMIT 1").fetchone() is not None
     found: list[_Found] = []
     for text in (question, *(wording for wording in also if wording.strip())):
         words = shares_of_words(connection, text, roster, allowed, pool)
-        vector = embedder.embed_question(text)
-        cosines = lookup.nearest.search(connection, kept, roster, vector, pool, allowed, also=words)
-        floor = embedder.evidence_floor if embedder.reads(text) else None
-        found.append(_Found(add_up(cosines, words, floor), cosines, words))
+        cosines: dict[int, float] = {}
+        if has_vectors:
+            vector = embedder.embed_question(text)
+            cosines = lookup.nearest.search(connection, kept, roster, vector, pool, allowed, also=words)
+        floor = embedder.evidence_floor if has_vectors and embedder.reads(text) else None
+        found.append(_Found(add_up(_guessed(cosines, words) | cosines, words, floor), cosines, words))
     hits: list[Hit] = []
     for id_, by in alternate([one.scores for one in found]):
         row = connection.execute(
@@ -122,6 +126,15 @@ def search(
         if len(hits) == k:
             break
     return tuple(hits)
+
+
+def _guessed(cosines: Mapping[int, float], words: Mapping[int, float]) -> dict[int, float]:
+    """For passages that share enough words and are not embedded yet, the best of the others' cosines.
+
+    Else they would stand behind what shares fewer words, until their turn comes.
+    """
+    best = max(cosines.values(), default=0.0)
+    return {id_: best for id_, share in words.items() if share >= WORDS_FLOOR and id_ not in cosines}
 
 
 def alternate(scores: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:

@@ -27,6 +27,7 @@ class IngestSettings:
         max_ocr_seconds: The longest that recognising the pages of one file may take; what was read until then stays.
         max_ocr_stall_seconds: The longest that recognising one page may take.
         offline: An embedder that is not on this machine is not fetched.
+        jobs: How many files are read at once, and on how many cores passages are embedded; None: on all cores.
     """
 
     embedder: str = "auto"
@@ -44,3 +45,4 @@ class IngestSettings:
     max_ocr_seconds: float = 1_800.0
     max_ocr_stall_seconds: float = 90.0
     offline: bool = False
+    jobs: int | None = None

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from ingest.database import Database
 from ingest.document import Document, DocumentKind, Heading, IngestError, Page, Paragraph, Passage, Section
-from ingest.embed import Vectors
 
 Status = Literal["ok", "no_text"]
 
@@ -25,7 +23,9 @@ class StoredDocument:
         name: The file's name in this base.
         status: "no_text" where nothing can be asked (a scan).
         tokens: What reading all of it costs a model, estimated.
+        embedded: How many of its passages are found by meaning by now; all are found by their words.
         added_at: UTC, ISO 8601.
+        source: Where the file lay when it was added, None where that is not known.
         tags: What it was given in this base, in order.
     """
 
@@ -37,11 +37,17 @@ class StoredDocument:
     status: Status
     pages: int
     passages: int
+    embedded: int
     tokens: int
     num_bytes: int
     added_at: str
     warnings: tuple[str, ...]
+    source: str | None = None
     tags: tuple[str, ...] = ()
+
+    @property
+    def is_embedding(self) -> bool:
+        return self.embedded < self.passages
 
 
 class Store:
@@ -58,6 +64,15 @@ class Store:
         """The id of the document called `name` in `kb`."""
         return self._value("SELECT document_id FROM members WHERE kb = ? AND name = ?", kb, name)
 
+    def source_of(self, kb: str, document_id: str) -> str | None:
+        for row in self._rows("SELECT source FROM members WHERE kb = ? AND document_id = ?", kb, document_id):
+            return _path(row["source"])
+        return None
+
+    def name_at(self, kb: str, source: str) -> str | None:
+        """What the member of `kb` is called that came from `source`."""
+        return self._value("SELECT name FROM members WHERE kb = ? AND source = ?", kb, os.fsencode(source))
+
     def name_of(self, kb: str, document_id: str) -> str | None:
         return self._value("SELECT name FROM members WHERE kb = ? AND document_id = ?", kb, document_id)
 
@@ -73,9 +88,10 @@ class Store:
     def documents(self, kb: str | None, document_id: str | None = None) -> tuple[StoredDocument, ...]:
         """Members of `kb` (None: of all), in the order in which they were added; of one document where it is named."""
         rows = self._rows(
-            """SELECT d.id, m.kb, m.name, d.title, d.kind, d.num_tokens, d.num_bytes, m.added_at, d.warnings,
+            """SELECT d.id, m.kb, m.name, d.title, d.kind, d.num_tokens, d.num_bytes, m.added_at, d.warnings, m.source,
                    (SELECT count(*) FROM pages WHERE document_id = d.id) AS pages,
                    (SELECT count(*) FROM passages WHERE document_id = d.id) AS passages,
+                   (SELECT count(*) FROM passages WHERE document_id = d.id AND vector IS NULL) AS missing,
                    (SELECT json_group_array(tag) FROM tags t WHERE t.kb = m.kb AND t.document_id = d.id) AS tags
                FROM members m JOIN documents d ON d.id = m.document_id
                WHERE (? IS NULL OR m.kb = ?) AND (? IS NULL OR d.id = ?) ORDER BY m.added_at, m.rowid""",
@@ -94,10 +110,12 @@ class Store:
                 "ok" if row["passages"] else "no_text",
                 row["pages"],
                 row["passages"],
+                row["passages"] - row["missing"],
                 row["num_tokens"],
                 row["num_bytes"],
                 row["added_at"],
                 tuple(json.loads(row["warnings"])),
+                _path(row["source"]),
                 tuple(sorted(json.loads(row["tags"]))),
             )
             for row in rows
@@ -141,15 +159,6 @@ class Store:
         )
         return tuple(Passage(*row) for row in rows)
 
-    def vectors(self, document_id: str) -> dict[str, Vectors]:
-        """The vectors of its passages by their text, each of shape (dimension,); of the base's embedder."""
-        rows = self._rows(
-            """SELECT substr(d.text, p.start + 1, p."end" - p.start) AS text, p.vector
-               FROM passages p JOIN documents d ON d.id = p.document_id WHERE d.id = ?""",
-            document_id,
-        )
-        return {row["text"]: np.frombuffer(row["vector"], dtype="<f4") for row in rows}
-
     def sections(self, document_id: str, budget: int) -> tuple[Section, ...]:
         """The kept sections of a budget; empty where none were kept."""
         rows = self._rows(
@@ -173,3 +182,7 @@ class Store:
     def _value(self, query: str, *values: object) -> str | None:
         row = self._database.connection.execute(query, values).fetchone()
         return None if row is None else str(row[0])
+
+
+def _path(source: bytes | None) -> str | None:
+    return None if source is None else os.fsdecode(source)

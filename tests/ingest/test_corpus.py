@@ -295,10 +295,37 @@ def test_a_file_that_is_no_base_is_refused(tmp_path):
     assert caught.value.code == "store_damaged"
 
 
+def set_back_to_version_2(corpus: Corpus) -> None:
+    """Leaves the tables as they were before passages could wait for their vectors."""
+    corpus._database.connection.executescript(
+        """DROP INDEX passages_by_text; DROP INDEX passages_to_embed; DROP TABLE former_vectors;
+           ALTER TABLE passages DROP COLUMN text_hash; ALTER TABLE members DROP COLUMN source;
+           PRAGMA user_version = 2"""
+    )
+
+
+def test_a_base_made_before_passages_waited_for_vectors_is_upgraded_in_place(tmp_path, write):
+    """What was embedded stays so and is known by its text; ids go on behind the highest that ever was."""
+    corpus = Corpus.open(tmp_path / "h", IngestSettings(embedder="hashing"))
+    old = corpus.add(write("pump.md", PUMP)).document_id
+    corpus.remove(corpus.add(write("boiler.md", BOILER)).document_id)
+    set_back_to_version_2(corpus)
+    corpus.close()
+    corpus = Corpus.open(tmp_path / "h", IngestSettings(embedder="hashing"))
+    (document,) = corpus.documents()
+    assert (document.id, document.passages, document.embedded) == (old, 1, 1)
+    assert found(corpus, "cobalt pump") == [old]
+    again = corpus.add(write("copy.md", PUMP + "\n# Boiler\n\nThe crimson boiler starts at dawn.\n"))
+    rows = corpus._database.connection.execute("SELECT id FROM passages WHERE document_id = ?", (again.document_id,))
+    assert min(row[0] for row in rows) == 3
+    corpus.close()
+
+
 def test_a_base_made_before_pages_told_their_origin_is_upgraded_in_place(tmp_path, write):
     """Its documents stay, their pages count as the file's own words, and new ones can be added."""
     corpus = Corpus.open(tmp_path / "h", IngestSettings(embedder="hashing"))
     old = corpus.add(write("old.txt", "An old lantern.")).document_id
+    set_back_to_version_2(corpus)
     corpus._database.connection.execute("ALTER TABLE pages DROP COLUMN origin")
     corpus._database.connection.execute("PRAGMA user_version = 1")
     corpus.close()

@@ -24,7 +24,7 @@ def opened(monkeypatch) -> list[str]:
     """The embedders' names in the order in which they were loaded; words are hashed in place of each model."""
     names: list[str] = []
 
-    def open_embedder(name: str, *, offline: bool) -> Named:
+    def open_embedder(name: str, *, offline: bool, threads: int | None) -> Named:
         names.append(name)
         return Named(name)
 

@@ -41,8 +41,10 @@ def test_vectors_are_unit_length_and_in_the_order_of_the_texts(minilm):
     assert vectors.shape == (48, minilm.dimension) == (48, 384)
     assert vectors.dtype == np.float32
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
-    assert np.allclose(vectors[3], minilm.embed_question("A valve that opens at night."), atol=1e-5)
-    assert seen == [(32, 48), (48, 48)]
+    # Short floats round a little differently beside longer texts.
+    assert float(vectors[3] @ minilm.embed_question("A valve that opens at night.")) > 0.999
+    assert float(vectors[3] @ vectors[1]) < 0.9
+    assert seen == [(done, 48) for done in range(8, 49, 8)]
 
 
 def test_near_meanings_are_near_and_far_ones_below_the_floor(minilm):

@@ -1,0 +1,183 @@
+"""Decides how many files come in at once: several are read side by side, one after the other is stored, in order.
+
+Their passages are embedded behind it all, so that each document can be asked as soon as its text is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from ingest.add import Adding, Outcome, Staged
+from ingest.changes import Prepared
+from ingest.document import IngestError
+from ingest.identity import EmbedderIdentity
+from ingest.naming import FileToAdd, name_of
+from ingest.preparers import Preparers, Refused
+from ingest.store import Store
+
+ReadHere = Callable[[Staged], tuple[Prepared, EmbedderIdentity]]
+_AHEAD_A_JOB = 3
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A file and what became of it: an outcome, or why it was not taken in."""
+
+    file: FileToAdd
+    result: Outcome | Exception
+
+
+@dataclass(frozen=True)
+class _Coming:
+    file: FileToAdd
+    at: Staged | Outcome | Exception
+    prepared: Future[Prepared | Refused] | None = None
+
+
+class ManyFiles:
+    """One run over files.
+
+    Args:
+        read_here: Reads and splits a copy in this process.
+        identity: The base's embedder; None before its first document, which decides it.
+        start: Makes the processes that read; None where there are none (one job, one file).
+        jobs: How many they are.
+    """
+
+    def __init__(
+        self,
+        adding: Adding,
+        store: Store,
+        kb: str,
+        read_here: ReadHere,
+        identity: Callable[[], EmbedderIdentity | None],
+        start: Callable[[], Preparers] | None,
+        jobs: int,
+    ) -> None:
+        self._adding = adding
+        self._store = store
+        self._kb = kb
+        self._read_here = read_here
+        self._identity = identity
+        self._start = start
+        self._most = 1 if start is None else _AHEAD_A_JOB * jobs
+        self._preparers: Preparers | None = None
+        self._coming: deque[_Coming] = deque()
+        self._names: dict[str, str] = {}
+
+    def run(self, files: Sequence[FileToAdd]) -> Iterator[Taken]:
+        """Yields each file as soon as it is stored, or refused, in the order of `files`."""
+        waiting = deque(files)
+        try:
+            while waiting or self._coming:
+                while waiting and len(self._coming) < self._most and (not self._coming or self._identity()):
+                    self._coming.append(self._begun(waiting.popleft()))
+                one = self._coming.popleft()
+                try:
+                    result: Outcome | Exception = self._finished(one)
+                except Exception as error:  # one bad file never stops the others
+                    result = error
+                finally:
+                    if isinstance(one.at, Staged):
+                        one.at.discard()
+                        self._names.pop(one.at.name, None)
+                yield Taken(one.file, result)
+        finally:
+            if self._preparers is not None:
+                self._preparers.close()
+            for one in self._coming:
+                if isinstance(one.at, Staged):
+                    one.at.discard()
+
+    def _begun(self, file: FileToAdd) -> _Coming:
+        try:
+            name = name_of(file, self._kb, self._store, self._names)
+            staged = self._adding.stage(file.path, self._kb, name, file.source)
+        except Exception as error:
+            return _Coming(file, error)
+        if not isinstance(staged, Staged):
+            return _Coming(file, staged)
+        self._names[name] = file.source
+        if self._start is None or self._identity() is None:
+            return _Coming(file, staged)
+        try:
+            if self._preparers is None:
+                self._preparers = self._start()
+            return _Coming(file, staged, self._preparers.submit(staged.copy, name, staged.suffix))
+        except BrokenProcessPool:
+            return _Coming(file, staged)
+
+    def _finished(self, one: _Coming) -> Outcome:
+        if isinstance(one.at, Exception):
+            raise one.at
+        if isinstance(one.at, Outcome):
+            return one.at
+        prepared, identity = self._prepared(one.at, one.prepared)
+        return self._adding.store(one.at, prepared, identity)
+
+    def _prepared(self, staged: Staged, future: Future[Prepared | Refused] | None) -> tuple[Prepared, EmbedderIdentity]:
+        identity = self._identity()
+        if future is None or identity is None:
+            return self._read_here(staged)
+        try:
+            prepared = future.result()
+        except BrokenProcessPool:  # one of them was killed, by the kernel for example: this one goes on alone
+            return self._read_here(staged)
+        if isinstance(prepared, Refused):
+            raise IngestError(prepared.code, prepared.message)
+        return prepared, identity
+
+
+class Behind:
+    """Work in a thread that is looked for again at each `more`, until the block that opened it is left.
+
+    Leaving the block waits for the work, and raises what went wrong in it; an exception in the block stops it instead.
+
+    Args:
+        work: Does all that there is to do; takes an event that tells it to stop.
+    """
+
+    def __init__(self, work: Callable[[threading.Event], object]) -> None:
+        self._work = work
+        self._stop, self._wake, self._last = threading.Event(), threading.Event(), threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def more(self) -> None:
+        """There is something to do; returns at once."""
+        self._wake.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._last.set()
+        if kind is not None:
+            self._stop.set()
+        self._wake.set()
+        self._thread.join()
+        if kind is None and self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._wake.wait()
+                self._wake.clear()
+                last = self._last.is_set()  # looked at first: what came before it is then done
+                if not self._stop.is_set():
+                    self._work(self._stop)
+                if last:
+                    return
+        except BaseException as error:  # told to whoever leaves the block
+            self._error = error
