@@ -11,6 +11,7 @@ from typing import Self
 from ingest.add import Added, AddStatus, Outcome, add_file, prepare
 from ingest.changes import Changes
 from ingest.database import Database
+from ingest.dictionary import Concept, Dictionary
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
@@ -44,6 +45,7 @@ class Corpus:
         self._changes = Changes(self._database, files)
         self._nearest = NearestPassages(home / "passages.faiss")
         self._embedders = Embedders(self._database, settings, embedder)
+        self._dictionary = Dictionary.find(home)
         self._languages: dict[str, tuple[str, ...]] = {}
         self._told_not_read = False
 
@@ -234,11 +236,13 @@ class Corpus:
         doc_ids: Sequence[str] | None = None,
         k: int = 10,
         also: Sequence[str] = (),
+        across: bool = False,
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
 
         Args:
             also: The question in other words or languages, searched beside it.
+            across: Documents in other languages than the question's are searched by a dictionary too.
 
         Raises:
             IngestError: `embedder_changed`.
@@ -247,8 +251,16 @@ class Corpus:
         if self._embedders.base_name is None:
             return ()
         embedder = self.embedder
+        concepts = self._concepts(question, self.languages(kb, doc_ids)) if across else {}
         with self._database.reading() as connection:
-            return search(connection, self._nearest, embedder, question, scope, k, also)
+            return search(connection, self._nearest, embedder, question, scope, k, also, concepts)
+
+    def _concepts(self, question: str, languages: Sequence[str]) -> dict[str, tuple[Concept, ...]]:
+        """What a question asks about, in each of `languages` that the dictionary can say it in."""
+        if self._dictionary is None:
+            return {}
+        said = {language: self._dictionary.concepts(question, language) for language in languages}
+        return {language: concepts for language, concepts in said.items() if concepts}
 
     def places(
         self,
@@ -258,9 +270,10 @@ class Corpus:
         doc_ids: Sequence[str] | None = None,
         k: int = 10,
         also: Sequence[str] = (),
+        across: bool = False,
     ) -> tuple[Hit, ...]:
         """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
-        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also)
+        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also, across=across)
         return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
 
     @property

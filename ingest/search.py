@@ -7,31 +7,25 @@ enough of the question's words nor is near it in meaning is no evidence and is l
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ingest.bm25 import K1, as_shares, rarity, sqlite_rarity
+from ingest.concepts import by_concepts
+from ingest.dictionary import Concept
 from ingest.embed import Embedder
+from ingest.fusion import Found, add_up, alternate, by_language
 from ingest.identity import check_identity, identity
 from ingest.index import Ids
 from ingest.keywords import is_single, question_words
+from ingest.language import language_of
 from ingest.vectors import NearestPassages
 
-# How much meaning counts beside words. Measured over 166 questions, recall at 5 of facts / of everyday rewordings:
-# words alone 0.98 / 0.36, meaning alone 0.63 / 0.50, added up 0.99 / 0.55. Reciprocal ranks find as many within 5, but
-# 7 % fewer facts at rank 1: they do not see that a match of words is a strong one.
-DENSE_WEIGHT = 1.0
-# The least share of a question's words that makes a passage evidence by itself: where meaning can tell as well, and
-# where it can't because the embedder does not read the question's script.
-WORDS_FLOOR, WORDS_ONLY_FLOOR = 0.12, 0.02
 POOL = 200
 _MOST_WORDS = 64
-# BM25's k1 in SQLite; a word's weight comes near to (k1 + 1) times its rarity, never above.
-_BM25_K1 = 1.2
-_UNSEEN_PASSAGES = 20
 
 
 @dataclass(frozen=True)
@@ -69,15 +63,6 @@ class Scope:
     doc_ids: tuple[str, ...] | None
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What one query found: everything by passage id, `words` best first."""
-
-    scores: dict[int, float]
-    cosines: dict[int, float]
-    words: dict[int, float]
-
-
 def search(
     connection: sqlite3.Connection,
     nearest: NearestPassages,
@@ -86,12 +71,14 @@ def search(
     scope: Scope,
     k: int,
     also: Sequence[str] = (),
+    concepts: Mapping[str, Sequence[Concept]] | None = None,
 ) -> tuple[Hit, ...]:
     """The best `k` passages, best first. `connection` is in a transaction, so that all parts see one state.
 
     Args:
-        also: The question in other words or languages. What one of them finds stands among what the question finds, see
-            `alternate`; cosine, place by words and score of a hit are those of the wording that it stands there for.
+        also: The question in other words or languages: see `ingest.fusion`. Cosine, place by words and share of words
+            of a hit are those of the wording that finds it best.
+        concepts: What the question asks about, by the language of the words.
 
     Raises:
         IngestError: `embedder_changed`.
@@ -102,15 +89,19 @@ def search(
     check_identity(connection, type(kept)(embedder.name, embedder.dimension), bind=False)
     pool = max(POOL, 2 * k)
     allowed = _allowed(connection, scope)
-    found: list[_Found] = []
+    found: list[Found] = []
     for text in (question, *(wording for wording in also if wording.strip())):
         words = _by_words(connection, text, scope, pool)
         vector = embedder.embed_question(text)
         cosines = nearest.search(connection, kept, vector, pool, allowed, also=words)
         floor = embedder.evidence_floor if embedder.reads(text) else None
-        found.append(_Found(add_up(cosines, words, floor), cosines, words))
+        found.append(Found(language_of(text), add_up(cosines, words, floor), cosines, words))
+    for language, asked in (concepts or {}).items():
+        words = by_concepts(connection, asked, *_scoped(scope))
+        found.append(Found(language, add_up({}, words, None), {}, words))
     hits: list[Hit] = []
-    for id_, by in alternate([one.scores for one in found]):
+    lists = by_language(found)
+    for id_, by in alternate(lists):
         row = connection.execute(
             """SELECT p.document_id, p.number, p.page, s.label, p.start, p."end",
                    substr(d.text, p.start + 1, p."end" - p.start) AS text
@@ -119,33 +110,13 @@ def search(
             (id_,),
         ).fetchone()
         if row is not None:
-            one = found[by]
+            one = max(found, key=lambda one: one.scores.get(id_, 0.0))
             rank = list(one.words).index(id_) + 1 if id_ in one.words else None
             cosine, share = one.cosines.get(id_, 0.0), one.words.get(id_, 0.0)
-            hits.append(_hit(row, one.scores[id_], cosine, rank, share))
+            hits.append(_hit(row, lists[by][id_], cosine, rank, share))
         if len(hits) == k:
             break
     return tuple(hits)
-
-
-def alternate(scores: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
-    """Passages in order, each with the number of the wording that it stands there for.
-
-    The wordings take turns, each with its best that is not there yet; the question itself is the first. So the best of
-    what it finds stays among the first, whatever the others find: scores in two languages can't be compared. Measured
-    with a small model's translations: 134 of 134 facts within 5, ranked by the best score 133.
-    """
-    ranked = [iter(sorted(found.items(), key=lambda item: (-item[1], item[0]))) for found in scores]
-    placed: dict[int, int] = {}
-    open_ = dict(enumerate(ranked))
-    while open_:
-        for number, one in list(open_.items()):
-            id_ = next((id_ for id_, _ in one if id_ not in placed), None)
-            if id_ is None:
-                del open_[number]
-            else:
-                placed[id_] = number
-    return list(placed.items())
 
 
 def _hit(row: sqlite3.Row, score: float, cosine: float, rank: int | None, share: float) -> Hit:
@@ -162,23 +133,6 @@ def _hit(row: sqlite3.Row, score: float, cosine: float, rank: int | None, share:
         rank,
         share,
     )
-
-
-def add_up(cosines: Mapping[int, float], words: Mapping[int, float], evidence_floor: float | None) -> dict[int, float]:
-    """Scores by passage id, 0 to 1, of what is evidence.
-
-    Args:
-        words: By passage id, the share of the question's words, 0 to 1.
-        evidence_floor: The least cosine that makes a passage evidence; None where the embedder can't read the question,
-            whose cosines then count nothing.
-    """
-    if evidence_floor is None:
-        return {id_: share for id_, share in words.items() if share >= WORDS_ONLY_FLOOR}
-    return {
-        id_: (words.get(id_, 0.0) + DENSE_WEIGHT * max(0.0, cosines.get(id_, 0.0))) / (1.0 + DENSE_WEIGHT)
-        for id_ in {**cosines, **words}
-        if words.get(id_, 0.0) >= WORDS_FLOOR or cosines.get(id_, 0.0) >= evidence_floor
-    }
 
 
 _SCOPED = """(? IS NULL OR EXISTS (SELECT 1 FROM members m WHERE m.document_id = p.document_id AND m.kb = ?))"""
@@ -217,23 +171,12 @@ def _by_words(connection: sqlite3.Connection, question: str, scope: Scope, limit
     most = 0.0
     for word in words:
         having = connection.execute("SELECT count(*) FROM keywords WHERE keywords MATCH ?", (word,)).fetchone()[0]
-        rarity = _rarity(total, having)
-        most += rarity * (_BM25_K1 + 1)
+        weight = rarity(total, having)
+        most += weight * (K1 + 1)
         for id_, score in connection.execute(
             """SELECT rowid, -bm25(keywords) FROM keywords
                WHERE keywords MATCH ? AND rowid IN (SELECT value FROM json_each(?))""",
             (word, candidates),
         ):
-            weights[id_] += rarity * score / _sqlite_rarity(total, having)
-    shares = {id_: min(1.0, weight / most) for id_, weight in weights.items()}
-    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _rarity(total: int, having: int) -> float:
-    """BM25's weight of a word, as if the base had some passages more: a base of one document knows no common words."""
-    return math.log(1 + (total - having + _UNSEEN_PASSAGES) / (having + 1))
-
-
-def _sqlite_rarity(total: int, having: int) -> float:
-    """What SQLite's bm25() multiplies with: next to nothing for a word in more than half of the passages."""
-    return max(1e-6, math.log((total - having + 0.5) / (having + 0.5)))
+            weights[id_] += weight * score / sqlite_rarity(total, having)
+    return as_shares(weights, most)

@@ -1,0 +1,95 @@
+"""Decides how well passages hold the things that a question asks about, whatever words they use for them.
+
+Probabilistic structured queries (Darwish and Oard, 2003) over BM25: the words that may stand for one thing count
+together as one word, each by its share, so that a word with many translations weighs no more than one with a single.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingest.bm25 import K1, as_shares, rarity, sqlite_rarity
+from ingest.dictionary import Concept
+from ingest.keywords import keywords
+from ingest.stems import beginning, stem
+
+_AFTER_ALL = "\U0010ffff"
+
+
+def by_concepts(
+    connection: sqlite3.Connection, concepts: Sequence[Concept], condition: str, values: Sequence[str | None]
+) -> dict[int, float]:
+    """The share of the concepts by passage id, 0 to 1, best first.
+
+    Args:
+        condition, values: SQL over `passages p`: the passages that may be found.
+    """
+    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.keyword_forms USING fts5vocab('main', 'keywords', 'row')")
+    total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
+    weights: dict[int, float] = defaultdict(float)
+    most = 0.0
+    for concept in concepts:
+        stated = [one for word, share in concept.words if (one := _stated(connection, word, share)) is not None]
+        all_shares = sum(one.share for one in stated)
+        if not stated:
+            continue  # nothing in the base stands for it: it can't tell one passage from another
+        weight = rarity(total, sum(one.having * one.share for one in stated) / all_shares)
+        most += weight * (K1 + 1)
+        times: dict[int, float] = defaultdict(float)
+        for one in stated:
+            for form, having in one.forms:
+                for id_, score in connection.execute(
+                    f"""SELECT p.id, -bm25(keywords) FROM keywords JOIN passages p ON p.id = keywords.rowid
+                        WHERE keywords MATCH ? AND {condition}""",
+                    (form, *values),
+                ):
+                    times[id_] += one.share / all_shares * _times(score / sqlite_rarity(total, having))
+        for id_, count in times.items():
+            weights[id_] += weight * (K1 + 1) * count / (1 + count)
+    return as_shares(weights, most)
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """A word as the base writes it.
+
+    Attributes:
+        share: Of the concept's senses.
+        having: In how many passages it stands, in any form.
+        forms: What SQLite's keyword index is asked for, each with the number of passages that have it.
+    """
+
+    share: float
+    having: int
+    forms: tuple[tuple[str, int], ...]
+
+
+def _stated(connection: sqlite3.Connection, word: str, share: float) -> _Stated | None:
+    forms = tuple((form, having) for form in _forms(connection, word) if (having := _count(connection, form)))
+    if not forms:
+        return None
+    having = forms[0][1] if len(forms) == 1 else _count(connection, " OR ".join(form for form, _ in forms))
+    return _Stated(share, having, forms)
+
+
+def _forms(connection: sqlite3.Connection, word: str) -> list[str]:
+    """The forms of an English word that stand in the base; of any other its pieces, one after the other."""
+    pieces = keywords(word)
+    if len(pieces) > 1 or stem(word) == word and not word.isascii():
+        return [f'"{" ".join(pieces)}"']
+    first = beginning(word)
+    rows = connection.execute("SELECT term FROM temp.keyword_forms WHERE term >= ? AND term < ?", (first, first + _AFTER_ALL))
+    return [f'"{form}"' for (form,) in rows if stem(form) == stem(word)]
+
+
+def _count(connection: sqlite3.Connection, expression: str) -> int:
+    found = connection.execute("SELECT count(*) FROM keywords WHERE keywords MATCH ?", (expression,)).fetchone()
+    return int(found[0])
+
+
+def _times(score: float) -> float:
+    """How often a word stands in a passage, by the passage's length: what BM25 made `score` of."""
+    return score / max(1e-6, K1 + 1 - score)
