@@ -95,7 +95,7 @@ class Assistant:
             self.ahead.gone(kb, name)
 
     def search(self, question: str, *, kb: str = DEFAULT_KB, doc_id: str | None = None, k: int = 10) -> list[Hit]:
-        """The best `k` places, best first; what the question's own words hardly find is looked for by dictionary too."""
+        """The best `k` places, best first; where a question's own words find little, by dictionary too."""
         look = partial(self.corpus.places, checked(question), kb=kb, doc_ids=None if doc_id is None else [doc_id], k=k)
         hits = look()
         if self.settings.search_help != "off" and not is_well_found(hits):

@@ -52,6 +52,8 @@ async def retrieval_with_help(
         return asyncio.run_coroutine_threadsafe(asked, loop).result()
 
     try:
-        return await asyncio.to_thread(retrieval, pack, out, home, settings.ingest, report, by_settings(settings, say_again))
+        return await asyncio.to_thread(
+            retrieval, pack, out, home, settings.ingest, report, by_settings(settings, say_again)
+        )
     finally:
         await power.release(linger=False)

@@ -92,7 +92,9 @@ def plan(
         return Plan(readable[doc_id], tuple(corpus.sections(doc_id)), True, 1)
 
     queries = _queries(question, conversation)
-    searches = [_Search((query,), weight, corpus.search(query, kb=kb, doc_ids=chosen, k=HITS)) for query, weight in queries]
+    searches = [
+        _Search((query,), weight, corpus.search(query, kb=kb, doc_ids=chosen, k=HITS)) for query, weight in queries
+    ]
     certain = is_well_found(hit for search in searches for hit in search.hits)
     if also or across:
         whole = queries[-1][0]

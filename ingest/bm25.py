@@ -1,4 +1,4 @@
-"""Decides how words weigh: BM25 as SQLite counts it, with a rarity of our own, as a share of the most there could be."""
+"""Decides how words weigh: SQLite's BM25 with a rarity of our own, as a share of the most that there could be."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ def by_concepts(
     Args:
         condition, values: SQL over `passages p`: the passages that may be found.
     """
-    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.keyword_forms USING fts5vocab('main', 'keywords', 'row')")
+    connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.keyword_forms USING fts5vocab('main', 'keywords', 'row')"
+    )
     total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
     weights: dict[int, float] = defaultdict(float)
     most = 0.0
@@ -78,10 +80,12 @@ def _stated(connection: sqlite3.Connection, word: str, share: float) -> _Stated 
 def _forms(connection: sqlite3.Connection, word: str) -> list[str]:
     """The forms of an English word that stand in the base; of any other its pieces, one after the other."""
     pieces = keywords(word)
-    if len(pieces) > 1 or stem(word) == word and not word.isascii():
+    if len(pieces) > 1 or not word.isascii():
         return [f'"{" ".join(pieces)}"']
     first = beginning(word)
-    rows = connection.execute("SELECT term FROM temp.keyword_forms WHERE term >= ? AND term < ?", (first, first + _AFTER_ALL))
+    rows = connection.execute(
+        "SELECT term FROM temp.keyword_forms WHERE term >= ? AND term < ?", (first, first + _AFTER_ALL)
+    )
     return [f'"{form}"' for (form,) in rows if stem(form) == stem(word)]
 
 

@@ -11,12 +11,12 @@ from typing import Self
 from ingest.add import Added, AddStatus, Outcome, add_file, prepare
 from ingest.changes import Changes
 from ingest.database import Database
-from ingest.dictionary import Concept, Dictionary
+from ingest.dictionary import LANGUAGES, Concept, Dictionary
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
 from ingest.identity import EmbedderIdentity
-from ingest.language import languages_of
+from ingest.language import language_of, languages_of
 from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.read import Progress
 from ingest.search import Hit, Scope, search
@@ -256,10 +256,11 @@ class Corpus:
             return search(connection, self._nearest, embedder, question, scope, k, also, concepts)
 
     def _concepts(self, question: str, languages: Sequence[str]) -> dict[str, tuple[Concept, ...]]:
-        """What a question asks about, in each of `languages` that the dictionary can say it in."""
-        if self._dictionary is None:
+        """What a question asks about, by language, where one of `languages` is another that the dictionary knows."""
+        own = language_of(question)
+        if self._dictionary is None or own is None or not LANGUAGES.intersection(languages) - {own}:
             return {}
-        said = {language: self._dictionary.concepts(question, language) for language in languages}
+        said = {language: self._dictionary.concepts(question, language) for language in (own, *languages)}
         return {language: concepts for language, concepts in said.items() if concepts}
 
     def places(

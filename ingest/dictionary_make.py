@@ -63,10 +63,13 @@ def make(source: Path, target: Path) -> None:
 
 
 def _fill(connection: sqlite3.Connection, entries: Iterator[tuple[str, list[str]]]) -> None:
-    numbers: dict[str, int] = {}
+    senses: dict[str, set[frozenset[str]]] = {}
     for chinese, words in entries:
-        number = numbers[chinese] = numbers.get(chinese, 0) + 1
-        rows = [(chinese, number, word) for word in words]
+        known = senses.setdefault(chinese, set())
+        if frozenset(words) in known:
+            continue  # the same sense, of another reading of the word
+        known.add(frozenset(words))
+        rows = [(chinese, len(known), word) for word in words]
         connection.executemany("INSERT OR IGNORE INTO senses VALUES (?, ?, ?)", rows)
         connection.execute("INSERT OR IGNORE INTO glosses VALUES (?, ?)", (gloss_key(words), chinese))
 

@@ -17,7 +17,7 @@ from ingest.bm25 import K1, as_shares, rarity, sqlite_rarity
 from ingest.concepts import by_concepts
 from ingest.dictionary import Concept
 from ingest.embed import Embedder
-from ingest.fusion import Found, add_up, alternate, by_language
+from ingest.fusion import Found, by_language, take_turns, turns
 from ingest.identity import check_identity, identity
 from ingest.index import Ids
 from ingest.keywords import is_single, question_words
@@ -78,7 +78,8 @@ def search(
     Args:
         also: The question in other words or languages: see `ingest.fusion`. Cosine, place by words and share of words
             of a hit are those of the wording that finds it best.
-        concepts: What the question asks about, by the language of the words.
+        concepts: What the question asks about, by the language of the words; its own language's tell how well the
+            others do.
 
     Raises:
         IngestError: `embedder_changed`.
@@ -89,19 +90,25 @@ def search(
     check_identity(connection, type(kept)(embedder.name, embedder.dimension), bind=False)
     pool = max(POOL, 2 * k)
     allowed = _allowed(connection, scope)
+    texts = (question, *(wording for wording in also if wording.strip()))
+    by_words = [_by_words(connection, text, scope, pool) for text in texts]
+    # Each wording has a say in what any other finds.
+    candidates = dict.fromkeys(id_ for words in by_words for id_ in words)
     found: list[Found] = []
-    for text in (question, *(wording for wording in also if wording.strip())):
-        words = _by_words(connection, text, scope, pool)
-        vector = embedder.embed_question(text)
-        cosines = nearest.search(connection, kept, vector, pool, allowed, also=words)
+    for text, words in zip(texts, by_words, strict=True):
+        cosines = nearest.search(connection, kept, embedder.embed_question(text), pool, allowed, also=candidates)
         floor = embedder.evidence_floor if embedder.reads(text) else None
-        found.append(Found(language_of(text), add_up(cosines, words, floor), cosines, words))
+        found.append(Found(language_of(text), cosines, words, floor))
+    own, together = found[0].language, dict[str | None, float]()
     for language, asked in (concepts or {}).items():
         words = by_concepts(connection, asked, *_scoped(scope))
-        found.append(Found(language, add_up({}, words, None), {}, words))
+        together[language] = max(words.values(), default=0.0)
+        if language != own:
+            found.append(Found(language, {}, words, None))
     hits: list[Hit] = []
     lists = by_language(found)
-    for id_, by in alternate(lists):
+    in_turn = list(lists.values())
+    for id_, by in take_turns(in_turn, turns(list(lists), together)):
         row = connection.execute(
             """SELECT p.document_id, p.number, p.page, s.label, p.start, p."end",
                    substr(d.text, p.start + 1, p."end" - p.start) AS text
@@ -110,10 +117,10 @@ def search(
             (id_,),
         ).fetchone()
         if row is not None:
-            one = max(found, key=lambda one: one.scores.get(id_, 0.0))
+            one = max(found, key=lambda one: one.evidence.get(id_, 0.0))
             rank = list(one.words).index(id_) + 1 if id_ in one.words else None
             cosine, share = one.cosines.get(id_, 0.0), one.words.get(id_, 0.0)
-            hits.append(_hit(row, lists[by][id_], cosine, rank, share))
+            hits.append(_hit(row, in_turn[by][id_], cosine, rank, share))
         if len(hits) == k:
             break
     return tuple(hits)

@@ -1,9 +1,9 @@
-"""Decides which English words are forms of one another: those with the same Snowball stem ("votes", "voting", "vote")."""
+"""Decides which English words are forms of one another: those with the same Snowball stem ("vote", "voting")."""
 
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 # Forgetting the oldest costs some microseconds each; the words of a dictionary are about as many.
@@ -20,12 +20,13 @@ def stem(word: str) -> str:
 
 def beginning(word: str) -> str:
     """What all forms of `word` begin with that could share its stem ("voting": "vot")."""
-    return commonprefix([word, stem(word)])
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False))
+    return "".join(letter for letter, _ in alike)
 
 
 @cache
 def _stemmer() -> Any:
     # Imported late: it loads half of scikit-learn.
-    from nltk.stem.snowball import SnowballStemmer
+    from nltk.stem.snowball import SnowballStemmer  # type: ignore[import-untyped]  # ships without types
 
     return SnowballStemmer("english")
