@@ -6,6 +6,7 @@ together as one word, each by its share, so that a word with many translations w
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,9 +15,8 @@ from dataclasses import dataclass
 from ingest.bm25 import K1, as_shares, rarity, sqlite_rarity
 from ingest.dictionary import Concept
 from ingest.keywords import keywords
-from ingest.stems import beginning, stem
 
-_AFTER_ALL = "\U0010ffff"
+_MARK = re.compile("[-']")
 
 
 def by_concepts(
@@ -27,9 +27,6 @@ def by_concepts(
     Args:
         condition, values: SQL over `passages p`: the passages that may be found.
     """
-    connection.execute(
-        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.keyword_forms USING fts5vocab('main', 'keywords', 'row')"
-    )
     total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
     weights: dict[int, float] = defaultdict(float)
     most = 0.0
@@ -42,13 +39,12 @@ def by_concepts(
         most += weight * (K1 + 1)
         times: dict[int, float] = defaultdict(float)
         for one in stated:
-            for form, having in one.forms:
-                for id_, score in connection.execute(
-                    f"""SELECT p.id, -bm25(keywords) FROM keywords JOIN passages p ON p.id = keywords.rowid
-                        WHERE keywords MATCH ? AND {condition}""",
-                    (form, *values),
-                ):
-                    times[id_] += one.share / all_shares * _times(score / sqlite_rarity(total, having))
+            for id_, score in connection.execute(
+                f"""SELECT p.id, -bm25(keywords) FROM keywords JOIN passages p ON p.id = keywords.rowid
+                    WHERE keywords MATCH ? AND {condition}""",
+                (one.expression, *values),
+            ):
+                times[id_] += one.share / all_shares * _times(score / sqlite_rarity(total, one.having))
         for id_, count in times.items():
             weights[id_] += weight * (K1 + 1) * count / (1 + count)
     return as_shares(weights, most)
@@ -56,42 +52,25 @@ def by_concepts(
 
 @dataclass(frozen=True)
 class _Stated:
-    """A word as the base writes it.
+    """A word that stands in the base.
 
     Attributes:
         share: Of the concept's senses.
-        having: In how many passages it stands, in any form.
-        forms: What SQLite's keyword index is asked for, each with the number of passages that have it.
+        expression: What SQLite's keyword index is asked for. It knows the forms of English words.
+        having: In how many passages it stands.
     """
 
     share: float
+    expression: str
     having: int
-    forms: tuple[tuple[str, int], ...]
 
 
 def _stated(connection: sqlite3.Connection, word: str, share: float) -> _Stated | None:
-    forms = tuple((form, having) for form in _forms(connection, word) if (having := _count(connection, form)))
-    if not forms:
-        return None
-    having = forms[0][1] if len(forms) == 1 else _count(connection, " OR ".join(form for form, _ in forms))
-    return _Stated(share, having, forms)
-
-
-def _forms(connection: sqlite3.Connection, word: str) -> list[str]:
-    """The forms of an English word that stand in the base; of any other its pieces, one after the other."""
-    pieces = keywords(word)
-    if len(pieces) > 1 or not word.isascii():
-        return [f'"{" ".join(pieces)}"']
-    first = beginning(word)
-    rows = connection.execute(
-        "SELECT term FROM temp.keyword_forms WHERE term >= ? AND term < ?", (first, first + _AFTER_ALL)
-    )
-    return [f'"{form}"' for (form,) in rows if stem(form) == stem(word)]
-
-
-def _count(connection: sqlite3.Connection, expression: str) -> int:
+    # A word with a hyphen is its parts, a Chinese one its pairs of characters, one after the other.
+    pieces = _MARK.split(word) if word.isascii() else keywords(word)
+    expression = f'"{" ".join(pieces)}"'
     found = connection.execute("SELECT count(*) FROM keywords WHERE keywords MATCH ?", (expression,)).fetchone()
-    return int(found[0])
+    return _Stated(share, expression, int(found[0])) if found[0] else None
 
 
 def _times(score: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from itertools import takewhile
 from typing import Any
 
 # Forgetting the oldest costs some microseconds each; the words of a dictionary are about as many.
@@ -16,12 +15,6 @@ def stem(word: str) -> str:
     if not (word.isascii() and word.isalpha()):
         return word
     return str(_stemmer().stem(word))
-
-
-def beginning(word: str) -> str:
-    """What all forms of `word` begin with that could share its stem ("voting": "vot")."""
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False))
-    return "".join(letter for letter, _ in alike)
 
 
 @cache
