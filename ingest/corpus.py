@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +28,7 @@ from ingest.store import Store, StoredDocument
 from ingest.vectors import NearestPassages
 
 _FEWEST_ID_LETTERS = 4
+_log = logging.getLogger(__name__)
 
 
 class Corpus:
@@ -260,7 +263,11 @@ class Corpus:
         own = language_of(question)
         if self._dictionary is None or own is None or not LANGUAGES.intersection(languages) - {own}:
             return {}
-        said = {language: self._dictionary.concepts(question, language) for language in (own, *languages)}
+        try:
+            said = {language: self._dictionary.concepts(question, language) for language in (own, *languages)}
+        except (OSError, EOFError, sqlite3.Error) as error:
+            _log.warning("The search goes on without the dictionary: %s", error)
+            return {}
         return {language: concepts for language, concepts in said.items() if concepts}
 
     def places(

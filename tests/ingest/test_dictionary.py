@@ -192,6 +192,14 @@ def test_without_a_dictionary_a_search_is_as_it_was(corpus, across, monkeypatch)
     assert corpus.search("water pumps", across=True) == corpus.search("water pumps")
 
 
+@pytest.mark.parametrize("tables", [b"no database", b""])
+def test_a_dictionary_that_can_not_be_read_leaves_the_search_as_it_was(corpus, across, tmp_path, tables):
+    """A broken file of tables costs the help, never the search."""
+    (tmp_path / "words.sqlite3").write_bytes(tables)
+    assert found(corpus, "水泵午夜停吗？", across=True) == []
+    assert found(corpus, "water pumps", across=True) == [across["en"]]
+
+
 @given(st.dictionaries(st.integers(0, 9), st.floats(0, 10)), st.floats(1, 5))
 def test_shares_are_in_order_and_never_over_all(weights, most):
     shares = as_shares(weights, most)
