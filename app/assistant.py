@@ -22,7 +22,7 @@ from app.answer import Answer, Event, Words
 from app.cite import cite
 from app.conversation import Conversation, Turn
 from app.finder import Finder
-from app.plan import Plan
+from app.plan import Plan, is_well_found
 from app.question import checked
 from app.reader import Read, Reader
 from app.settings import Settings
@@ -144,8 +144,13 @@ class Assistant:
         k: int = 10,
         filters: Filters | None = None,
     ) -> list[Hit]:
+        """The best `k` places, best first; where a question's own words find little, by dictionary too."""
         doc_ids = None if doc_id is None else [doc_id]
-        return list(self.corpus.places(checked(question), kb=kb, doc_ids=doc_ids, k=k, filters=filters))
+        look = partial(self.corpus.places, checked(question), kb=kb, doc_ids=doc_ids, k=k, filters=filters)
+        hits = look()
+        if self.settings.search_help != "off" and not is_well_found(hits):
+            hits = look(across=True)
+        return list(hits)
 
     def find(self, words: str, kb: str = DEFAULT_KB) -> StoredDocument:
         """The document that `words` (an id, the beginning of one, a file name or a title) mean."""

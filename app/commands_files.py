@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,10 +73,11 @@ def add(
     adding = _Adding(assistant, kb, given, folders, prune, jsonl)
     adding.take(files)
     if watch:
-        for number, changed in enumerate(settled(folders)):
-            if not number:
-                terminal.say(f"Watching {', '.join(map(str, folders))} (Ctrl-C stops it).")
-            adding.take_again([file for file in _found(paths, may_be_none=True) if concerns(file.path, changed)])
+        with suppress(KeyboardInterrupt):  # also while a file is taken in, which is then left as it was
+            for number, changed in enumerate(settled(folders)):
+                if not number:
+                    terminal.say(f"Watching {', '.join(map(str, folders))} (Ctrl-C stops it).")
+                adding.take_again([file for file in _found(paths, may_be_none=True) if concerns(file.path, changed)])
     assistant.corpus.close()
     finish(adding.num_failed, adding.num_files)
 

@@ -162,7 +162,7 @@ def eval_retrieval(
 ) -> None:
     """Search for every question of a pack and write the hits, best first."""
     from app.evaluate import retrieval
-    from app.evaluate_helped import retrieval_with_help
+    from app.evaluate_helped import by_settings, retrieval_with_help
 
     settings = Settings.load()
     home = settings.home / "eval" / "retrieval"
@@ -170,7 +170,7 @@ def eval_retrieval(
         if help_by_model:
             measured = asyncio.run(retrieval_with_help(pack, out, home, settings, bars.stage("")))
         else:
-            measured = retrieval(pack, out, home, settings.ingest, bars.stage(""))
+            measured = retrieval(pack, out, home, settings.ingest, bars.stage(""), by_settings(settings))
     for document in measured.left_out:
         terminal.say(f"{document.id} left out: {document.reason}")
     terminal.say(
@@ -178,9 +178,13 @@ def eval_retrieval(
         f" {measured.num_without_hits} without a hit; written to {out}."
     )
     if measured.search_ms is not None:
-        terminal.say(f"A search took {measured.search_ms:.0f} ms (median).")
-    if measured.help_ms is not None:
-        terminal.say(f"The model said {measured.num_helped} of them again; {measured.help_ms:.0f} ms each (median).")
+        terminal.say(f"A search by a question's own words took {measured.search_ms:.0f} ms (median).")
+    if measured.helped_ms is not None:
+        terminal.say(f"{measured.num_helped} found little by these and were helped: {measured.helped_ms:.0f} ms more.")
+    if measured.model_ms is not None:
+        terminal.say(
+            f"The model said {measured.num_said_again} of them again; {measured.model_ms:.0f} ms each (median)."
+        )
 
 
 def _reading_words(reading: Reading) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -39,9 +40,10 @@ class Measured:
         documents: The pack's ids of the documents that were searched.
         num_questions: Questions asked (all of the pack's, so that the scorer sees each).
         num_without_hits: Of these, how many found nothing.
-        num_helped: Of these, how many were said again.
-        search_ms, help_ms: Medians: of a search with all its wordings, and of waiting for these where they were asked;
-            None where nothing was.
+        num_helped: Of these, how many were searched with help too, by a dictionary or the model.
+        num_said_again: Of these, how many the model said again.
+        search_ms, model_ms, helped_ms: Medians: of a search by a question's own words, of waiting for the model, and of
+            a search with all wordings; None where there was none.
     """
 
     documents: tuple[str, ...]
@@ -49,21 +51,27 @@ class Measured:
     num_questions: int
     num_without_hits: int
     num_helped: int
+    num_said_again: int
     search_ms: float | None
-    help_ms: float | None
+    model_ms: float | None
+    helped_ms: float | None
+
+
+SayAgain = Callable[[str, tuple[str, ...]], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class Help:
-    """The model's help to search.
+    """How a search is helped.
 
     Attributes:
-        say_again: Takes a question and the languages of what is searched; gives further wordings. Blocking.
+        say_again: Takes a question and the languages of what is searched; gives the model's wordings. Blocking. None
+            where there is no model: a dictionary alone helps.
         always: For every question; else for those whose own words find little.
     """
 
-    say_again: Callable[[str, tuple[str, ...]], tuple[str, ...]]
-    always: bool
+    say_again: SayAgain | None = None
+    always: bool = False
 
 
 def retrieval(
@@ -79,7 +87,7 @@ def retrieval(
     Args:
         home: Where the base is kept for the next run.
         report: Called with what is being done, how much is done, and how much there is.
-        helped_by: None where questions are searched by their own words alone.
+        helped_by: None where all questions are searched by their own words alone.
 
     Raises:
         IngestError: `not_a_pack` where the folder's files are missing or broken.
@@ -90,19 +98,21 @@ def retrieval(
         base = _PackBase(corpus, pack)
         left_out = tuple(base.take_in(documents, report))
         by_id = {question["id"]: question for question in questions}
-        search_ms, help_ms, num_without_hits, num_helped = list[float](), list[float](), 0, 0
+        times, num_without_hits, num_helped, num_said_again = _Times(), 0, 0, 0
         with out.open("w", encoding="utf-8") as file:
             for number, question in enumerate(questions, 1):
                 text = search_text(question, by_id)
-                also: tuple[str, ...] = ()
+                with times.of("search"):
+                    hits = base.hits(text)
                 if helped_by is not None and (helped_by.always or not base.is_well_found(text)):
-                    began = time.perf_counter()
-                    also = helped_by.say_again(text, base.languages)
-                    help_ms.append(1000 * (time.perf_counter() - began))
-                began = time.perf_counter()
-                hits = base.hits(text, also)
-                search_ms.append(1000 * (time.perf_counter() - began))
-                num_helped += bool(also)
+                    also: tuple[str, ...] = ()
+                    if helped_by.say_again is not None:
+                        with times.of("model"):
+                            also = helped_by.say_again(text, base.languages)
+                    with times.of("helped"):
+                        hits = base.hits(text, also, across=True)
+                    num_helped += 1
+                    num_said_again += bool(also)
                 num_without_hits += not hits
                 file.write(json.dumps({"question_id": question["id"], "hits": hits}, ensure_ascii=False) + "\n")
                 if report:
@@ -113,15 +123,30 @@ def retrieval(
             len(questions),
             num_without_hits,
             num_helped,
-            _median(search_ms),
-            _median(help_ms),
+            num_said_again,
+            times.median("search"),
+            times.median("model"),
+            times.median("helped"),
         )
     finally:
         corpus.close()
 
 
-def _median(values: Sequence[float]) -> float | None:
-    return round(median(values), 1) if values else None
+class _Times:
+    """How long each kind of step took, in milliseconds."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, list[float]] = {}
+
+    @contextmanager
+    def of(self, step: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._taken.setdefault(step, []).append(1000 * (time.perf_counter() - began))
+
+    def median(self, step: str) -> float | None:
+        """None where nothing took it."""
+        return round(median(self._taken[step]), 1) if step in self._taken else None
 
 
 def search_text(question: Row, by_id: dict[str, Row]) -> str:
@@ -177,8 +202,9 @@ class _PackBase:
     def is_well_found(self, text: str) -> bool:
         return is_well_found(self._corpus.search(text, kb=_KB, k=HITS))
 
-    def hits(self, text: str, also: Sequence[str] = ()) -> list[Row]:
-        return [self._in_pack(hit) for hit in self._corpus.places(text, kb=_KB, k=HITS_PER_QUESTION, also=also)]
+    def hits(self, text: str, also: Sequence[str] = (), *, across: bool = False) -> list[Row]:
+        found = self._corpus.places(text, kb=_KB, k=HITS_PER_QUESTION, also=also, across=across)
+        return [self._in_pack(hit) for hit in found]
 
     def _in_pack(self, hit: Hit) -> Row:
         place = self._by_document[hit.doc_id]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.evaluate import Help, Measured, retrieval
+from app.evaluate import Help, Measured, SayAgain, retrieval
 from app.search_help import SearchHelp
 
 if TYPE_CHECKING:
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 _KB = "evaluation"
+
+
+def by_settings(settings: Settings, say_again: SayAgain | None = None) -> Help | None:
+    """The help that the settings allow; None where they turn it off."""
+    if settings.search_help == "off":
+        return None
+    return Help(None if settings.search_help == "dictionary" else say_again, settings.search_help == "always")
 
 
 async def retrieval_with_help(
@@ -25,7 +32,7 @@ async def retrieval_with_help(
     report: Callable[[str, int, int], None] | None,
     power: Power | None = None,
 ) -> Measured:
-    """As `app.evaluate.retrieval`; "always" helps with every question, else only those are helped that `ask` helps.
+    """As `app.evaluate.retrieval`; helped are the questions that `ask` helps by these settings, with the model too.
 
     Args:
         power: What finds or starts the engine; `app.power` by default.
@@ -36,8 +43,7 @@ async def retrieval_with_help(
     from app.power import Power
 
     power = power or Power(settings)
-    always = settings.search_help == "always"
-    helping = SearchHelp(settings.search_help_s, in_documents_words=always)
+    helping = SearchHelp(settings.search_help_s)
     engine, tokenizer = await power.connect(lambda words: report(words, 0, 1) if report else None)
     loop = asyncio.get_running_loop()
 
@@ -46,6 +52,8 @@ async def retrieval_with_help(
         return asyncio.run_coroutine_threadsafe(asked, loop).result()
 
     try:
-        return await asyncio.to_thread(retrieval, pack, out, home, settings.ingest, report, Help(say_again, always))
+        return await asyncio.to_thread(
+            retrieval, pack, out, home, settings.ingest, report, by_settings(settings, say_again)
+        )
     finally:
         await power.release(linger=False)

@@ -1,4 +1,7 @@
-"""Decides how what is read for a question is found: by its own words, and where they find little with the model's help.
+"""Decides how what is read for a question is found: by its own words, and where they find little with help.
+
+A dictionary costs milliseconds and says the question in the other languages of the base. The model, where an engine
+runs, says it in those languages and in a document's words.
 
 No engine is started for that alone, unless "always" was set; one that is to answer anyway is started a little earlier.
 """
@@ -41,7 +44,7 @@ class Finder:
         self._corpus = corpus
         self._power = power
         self._reader = reader
-        self._help = SearchHelp(settings.search_help_s, in_documents_words=settings.search_help == "always")
+        self._help = SearchHelp(settings.search_help_s)
 
     async def plan(
         self,
@@ -72,8 +75,12 @@ class Finder:
             max_sections=self._settings.max_sections,
         )
         planned = await asyncio.to_thread(choose)
-        always = self._settings.search_help == "always"
-        if self._settings.search_help == "off" or (planned.certain and not always):
+        switch = self._settings.search_help
+        always = switch == "always"
+        if switch == "off" or (planned.certain and not always):
+            return planned
+        planned = await asyncio.to_thread(choose, across=True)
+        if switch == "dictionary":
             return planned
         if planned.sections or always:
             await start()
@@ -83,7 +90,7 @@ class Finder:
             languages = await asyncio.to_thread(self._corpus.languages, kb, None if doc_id is None else [doc_id])
             earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
             also = await self._help.wordings(*at_hand, question, kb=kb, languages=languages, earlier=earlier)
-        return await asyncio.to_thread(choose, also=also) if also else planned
+        return await asyncio.to_thread(choose, also=also, across=True) if also else planned
 
     @asynccontextmanager
     async def _at_hand(self) -> AsyncGenerator[tuple[Engine, Tokenizer] | None, None]:

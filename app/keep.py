@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 # Of a home at its top: what is the base's own, what is made anew when it is missing, and what lives for a moment.
 LEFT_OUT = frozenset(
     {"documents.sqlite3", "files", "passages.faiss", TOKENS_NAME, LEDGER_NAME, "bench", "eval", "logs", "page"}
-    | {"rebuild.sqlite3", "rebuild.lock", "in-use.lock", "staging", "snapshots", "uploads"}
+    | {"rebuild.sqlite3", "rebuild.lock", "embedding.lock", "in-use.lock", "staging", "snapshots", "uploads"}
 )
+_DICTIONARY = "dictionary-"
 _KEY_NAME = "salt.key"
 _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
 _UPLOAD_SECONDS = 24 * 3600
@@ -42,9 +43,8 @@ def secrets(home: Path, files: tuple[Path, ...]) -> tuple[str, ...]:
 def _is_carried(name: Path) -> bool:
     if name.parts[0] == "engine":  # its sockets, logs and prefixes are those of this machine and hour
         return name.name == _KEY_NAME
-    return name.parts[0].removesuffix("-wal").removesuffix("-shm") not in LEFT_OUT and not name.name.endswith(
-        _BESIDE_A_DATABASE
-    )
+    first = name.parts[0].removesuffix("-wal").removesuffix("-shm")
+    return not (first in LEFT_OUT or first.startswith(_DICTIONARY) or name.name.endswith(_BESIDE_A_DATABASE))
 
 
 def check(assistant: Assistant, repair: bool) -> Report:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.problem import Problem
@@ -31,15 +32,17 @@ HITS = 8
 RANK_OFFSET = 1
 # Where a question leans on its conversation, the hits of both together count more than its own.
 CONVERSATION_WEIGHT = 2.0
+# A question that finds little by its own words says less than all its wordings together.
+HELP_WEIGHT = 2.0
 # What a hit weighs that shares no word with the question (one by meaning alone), beside 1 for one with all its words.
 NO_WORDS = 0.1
 # A follow-up leaves the section that was just read only for one that scores more than this many times as much.
 STAY = 1.3
 # A second section is read only where it scores at least this share of the best.
 SPLIT = 0.4
-# The share of a question's words in a passage from which on no other wording is looked for. Measured: 9 of 10 questions
-# of fact have more, as has 1 of 20 that are asked in another language than the document's.
-WELL_FOUND = 0.2
+# The share of a question's words in a passage from which on no other wording is looked for. Measured: 5 of 6 questions
+# of fact have more, as has 1 of 10 that are asked in another language than the document's.
+WELL_FOUND = 0.25
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,14 @@ def plan(
     conversation: Conversation | None = None,
     max_sections: int = 1,
     also: Sequence[str] = (),
+    across: bool = False,
 ) -> Plan:
     """Chooses the section(s) for `question`. Blocking (embeds the question): call it in a thread.
 
     Args:
         filters: Which documents and pages may be searched (None: all); what is read is the section around.
         also: The question in other words or languages, searched beside it.
+        across: Other languages than the question's are searched by a dictionary too.
 
     Raises:
         Problem: `no_documents` where there is nothing to ask about, `no_text` where the named document has none,
@@ -98,10 +103,15 @@ def plan(
     if doc_id is not None and len(corpus.sections(doc_id)) == 1 and not filters.pages:
         return Plan(readable[doc_id], tuple(corpus.sections(doc_id)), True, 1)
 
-    queries = _queries(question, conversation, also)
-    found = [corpus.search(query, kb=kb, doc_ids=chosen, k=HITS, filters=filters) for query, _ in queries]
-    certain = is_well_found(hit for hits in found for hit in hits)
-    scores = _scores(corpus, queries, found)
+    queries = _queries(question, conversation)
+    look = partial(corpus.search, kb=kb, doc_ids=chosen, k=HITS, filters=filters)
+    searches = [_Search((query,), weight, look(query)) for query, weight in queries]
+    certain = is_well_found(hit for search in searches for hit in search.hits)
+    if also or across:
+        whole = queries[-1][0]
+        hits = look(whole, also=also, across=across)
+        searches.append(_Search((whole, *also), HELP_WEIGHT, hits, helped=True))
+    scores = _scores(corpus, searches)
     last = conversation.last if conversation is not None and conversation.turns else None
     if scores:
         picked_doc, numbers = _pick(scores, last, max_sections)
@@ -116,8 +126,18 @@ def plan(
     return Plan(readable[picked_doc], sections, len(sections) == len(stored), len(chosen), certain)
 
 
-def _queries(question: str, conversation: Conversation | None, also: Sequence[str]) -> list[tuple[str, float]]:
-    """What is searched, with its weight.
+@dataclass(frozen=True)
+class _Search:
+    """What was searched in one go, in all its wordings, how much it counts, the hits, and whether it was helped."""
+
+    wordings: tuple[str, ...]
+    weight: float
+    hits: tuple[Hit, ...]
+    helped: bool = False
+
+
+def _queries(question: str, conversation: Conversation | None) -> list[tuple[str, float]]:
+    """What is searched, with its weight; the last one says the most.
 
     A question that leans on its conversation ("and for students?") is searched together with it; a change of subject is
     not: the words of the question before would drown it.
@@ -125,7 +145,7 @@ def _queries(question: str, conversation: Conversation | None, also: Sequence[st
     queries = [(question, 1.0)]
     if conversation is not None and conversation.turns and leans(question):
         queries.append((" ".join([*conversation.earlier_questions(), question]), CONVERSATION_WEIGHT))
-    return queries + [(wording, 1.0) for wording in also]
+    return queries
 
 
 def is_well_found(hits: Iterable[Hit]) -> bool:
@@ -133,21 +153,22 @@ def is_well_found(hits: Iterable[Hit]) -> bool:
     return any(hit.keyword_score >= WELL_FOUND for hit in hits)
 
 
-def _scores(
-    corpus: Corpus, queries: Sequence[tuple[str, float]], found: Sequence[Sequence[Hit]]
-) -> dict[tuple[str, int], float]:
-    """Section -> the sum over its passages of rank weight times the share of the query's words there."""
-    words = {(hit.doc_id, hit.passage): terms(hit.text) for hits in found for hit in hits}
+def _scores(corpus: Corpus, searches: Sequence[_Search]) -> dict[tuple[str, int], float]:
+    """Section -> the sum over its passages of rank weight times the share of the question's words there."""
+    hits = [hit for search in searches for hit in search.hits]
+    words = {(hit.doc_id, hit.passage): terms(hit.text) for hit in hits}
     weights = rarity(words.values())
-    sections = {hit.doc_id: corpus.sections(hit.doc_id) for hits in found for hit in hits}
+    sections = {hit.doc_id: corpus.sections(hit.doc_id) for hit in hits}
     scores: dict[tuple[str, int], float] = defaultdict(float)
-    for (query, query_weight), hits in zip(queries, found, strict=True):
-        asked = terms(query)
-        for rank, hit in enumerate(hits, 1):
+    for search in searches:
+        asked = [terms(wording) for wording in search.wordings]
+        for rank, hit in enumerate(search.hits, 1):
             number = _section_of(sections[hit.doc_id], hit)
             if number is not None:
-                share = support(asked, words[hit.doc_id, hit.passage], weights)
-                scores[hit.doc_id, number] += query_weight * (NO_WORDS + share) / (rank + RANK_OFFSET)
+                shares = [support(one, words[hit.doc_id, hit.passage], weights) for one in asked]
+                # What a dictionary finds holds none of these words.
+                share = max(*shares, hit.keyword_score) if search.helped else shares[0]
+                scores[hit.doc_id, number] += search.weight * (NO_WORDS + share) / (rank + RANK_OFFSET)
     return dict(scores)
 
 

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from app.wording import Wording, as_one, in_documents_words, translated, usable
+from app.wording import Wording, as_one, in_documents_words, translated, usable, words_listed
 from engine.base import Delta, Engine, EngineError, Finish, Sampling
 from ingest.language import language_of
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Two translations and other words for each of a few hundred questions: some 100 kB.
+# A translation and two wordings for each of a few hundred questions: some 100 kB.
 MOST_KEPT = 1_024
 
 
@@ -47,12 +47,10 @@ class SearchHelp:
 
     Args:
         timeout_s: The longest that a search waits for it.
-        in_documents_words: Questions are also said in the words of a document in their own language.
     """
 
-    def __init__(self, timeout_s: float, *, in_documents_words: bool = False) -> None:
+    def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._in_documents_words = in_documents_words
         self._kept: OrderedDict[str, str] = OrderedDict()
 
     async def wordings(
@@ -121,8 +119,8 @@ class SearchHelp:
     def _wanted(self, question: str, languages: Sequence[str]) -> Iterator[_Asked]:
         own = language_of(question)
         for language in languages:
-            wording = translated(language) if language != own else None
-            if language == own and self._in_documents_words:
-                wording = in_documents_words(language)
-            if wording is not None:
-                yield _Asked(wording, question, language)
+            ways = (in_documents_words, words_listed) if language == own else (translated,)
+            for way in ways:
+                wording = way(language)
+                if wording is not None:
+                    yield _Asked(wording, question, language)

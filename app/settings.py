@@ -70,11 +70,12 @@ class Settings(BaseSettings):
         SecretStr("faiss"),
         description="faiss; numpy (slower); or a PostgreSQL with pgvector: postgresql://user:password@host/database",
     )
-    search_help: Literal["auto", "off", "always"] = Field(
+    search_help: Literal["auto", "dictionary", "off", "always"] = Field(
         "auto",
-        description="auto: the model translates a question that finds little; always: any, and rewords it",
+        description="auto: a dictionary and the model say a question again that finds little; dictionary: no model;"
+        " always: any question",
     )
-    search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for that")
+    search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for the model")
     ocr: bool = Field(True, description="whether scanned pages are read by text recognition")
     ocr_seconds: int = Field(1_800, ge=1, description="the longest that recognising the pages of one file may take")
     jobs: int = Field(0, ge=0, description="files read at once, and cores that embed passages; 0: all cores")

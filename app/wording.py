@@ -6,6 +6,7 @@ and only the question is new. What comes back is only searched with, never shown
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -102,6 +103,43 @@ _IN_DOCUMENTS_WORDS = {
         "told-zh", "你帮助检索文件。请用文件里的正式语言写出可能回答该问题的一句话，不知道的可以猜", _TOLD_ZH
     ),
 }
+_LISTED = (
+    (
+        "How do I get my money back when the thing I bought is broken?",
+        "refund, defective product, warranty, return, reimbursement, purchase price",
+    ),
+    (
+        "What makes my laptop turn itself off when I don't touch it?",
+        "standby, sleep mode, inactivity, idle timeout, power options, suspend",
+    ),
+    (
+        "Who decides when two offices both want the same room?",
+        "allocation, conflict, resolve, head of administration, reservation, priority",
+    ),
+    ("How can I undo the last thing I did in git?", "revert, reset, commit, previous revision, restore, history"),
+)
+_LISTED_ZH = (
+    ("东西坏了能退钱吗？", "质量问题，退货，退款，保修期，消费者，经营者"),
+    ("电脑放着不动为什么自己就黑屏了？", "待机，休眠，空闲时间，超时，电源管理，关闭显示器"),
+    ("两个部门都想用同一间屋子谁说了算？", "会议室，使用冲突，协调，行政主管，审批，优先"),
+    ("老人坐公交要给钱吗？", "老年人，公共汽车，乘车，免费，敬老卡，票价"),
+)
+_WORDS_LISTED = {
+    "en": Wording(
+        "listed-en",
+        "You help to search a manual. List the words that the manual would use for what the question asks: technical "
+        "terms, synonyms, formal names. Write the words only, with commas between",
+        _LISTED,
+        max_tokens=40,
+    ),
+    "zh": Wording(
+        "listed-zh",
+        "你帮助检索文件。请列出文件里可能用来说这件事的词：正式名称、专业术语、同义词。只写词，用逗号分开",
+        _LISTED_ZH,
+        max_tokens=40,
+    ),
+}
+_COMMA = re.compile("[,，、]")
 
 
 def translated(language: str) -> Wording | None:
@@ -125,14 +163,23 @@ def in_documents_words(language: str) -> Wording | None:
     return _IN_DOCUMENTS_WORDS.get(language)
 
 
+def words_listed(language: str) -> Wording | None:
+    """Words that a document would use, for a question in everyday words; None where there are no examples."""
+    return _WORDS_LISTED.get(language)
+
+
 def as_one(earlier: Sequence[str], question: str) -> str:
     """What is said again of a follow-up: it with the questions that it leans on, on one line."""
     return " ".join(" ".join([*earlier, question]).split())
 
 
 def usable(said: str, question: str, language: str) -> str | None:
-    """What the model said, fit to search with; None where it is nothing new, or not in the language asked for."""
-    said = " ".join(said.split())[:MOST_CHARS].strip(" \"'“”「」")
+    """What the model said, fit to search with; None where it is nothing new, or not in the language asked for.
+
+    A small model that lists words goes round in circles: of what stands between commas each is kept once.
+    """
+    pieces = [piece.strip() for piece in _COMMA.split(" ".join(said.split())[:MOST_CHARS])]
+    said = ", ".join(dict.fromkeys(piece for piece in pieces if piece)).strip(" \"'“”「」")
     if not said or said.casefold() == question.casefold() or language_of(said) != language:
         return None
     return said

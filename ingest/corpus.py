@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -17,6 +19,7 @@ from ingest.changes import Changes, Prepared
 from ingest.check import Home, check
 from ingest.cores import num_cores
 from ingest.database import Database
+from ingest.dictionary import LANGUAGES, Concept, Dictionary
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
@@ -24,7 +27,7 @@ from ingest.embedding import Embedding
 from ingest.findings import Report
 from ingest.identity import EmbedderIdentity, identity
 from ingest.index import open_home
-from ingest.language import languages_of
+from ingest.language import language_of, languages_of
 from ingest.naming import FileToAdd, is_below, name_of, storable
 from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.occupancy import Occupancy
@@ -44,6 +47,7 @@ from ingest.tags import Tags
 _FEWEST_ID_LETTERS = 4
 # Starting processes takes about a second: for fewer files it does not pay.
 _FEWEST_SIDE_BY_SIDE = 4
+_log = logging.getLogger(__name__)
 
 
 class Corpus:
@@ -76,6 +80,7 @@ class Corpus:
         self._embedders = Embedders(self._database, settings, embedder, home)
         self._adding = Adding(self._store, self._changes, self._staging, settings)
         self._embedding = Embedding(self._database, home / "embedding.lock")
+        self._dictionary = Dictionary.find(home)
         self._languages: dict[str, tuple[str, ...]] = {}
         self._told_not_read = False
 
@@ -399,12 +404,14 @@ class Corpus:
         k: int = 10,
         also: Sequence[str] = (),
         filters: Filters | None = None,
+        across: bool = False,
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
 
         Args:
             also: The question in other words or languages, searched beside it.
             filters: What a hit has to be (None: anything), looked at before ranking.
+            across: Documents in other languages than the question's are searched by a dictionary too.
 
         Raises:
             IngestError: `embedder_changed`.
@@ -413,17 +420,30 @@ class Corpus:
         if self._embedders.base_name is None:
             return ()
         try:
-            return self._searched(question, scope, k, also)
+            return self._searched(question, scope, k, also, across)
         except IngestError as error:
             # Between choosing the base's embedder and searching, a rebuild put another one's passages in place.
             if error.code != "embedder_changed" or self._embedders.for_text().name != self._embedders.base_name:
                 raise
-            return self._searched(question, scope, k, also)
+            return self._searched(question, scope, k, also, across)
 
-    def _searched(self, question: str, scope: Scope, k: int, also: Sequence[str]) -> tuple[Hit, ...]:
+    def _searched(self, question: str, scope: Scope, k: int, also: Sequence[str], across: bool) -> tuple[Hit, ...]:
         embedder = self.embedder
+        concepts = self._concepts(question, self.languages(scope.kb, scope.doc_ids)) if across else {}
         with self._database.reading() as connection:
-            return search(connection, self._lookup, embedder, question, scope, k, also)
+            return search(connection, self._lookup, embedder, question, scope, k, also, concepts)
+
+    def _concepts(self, question: str, languages: Sequence[str]) -> dict[str, tuple[Concept, ...]]:
+        """What a question asks about, by language, where one of `languages` is another that the dictionary knows."""
+        own = language_of(question)
+        if self._dictionary is None or own is None or not LANGUAGES.intersection(languages) - {own}:
+            return {}
+        try:
+            said = {language: self._dictionary.concepts(question, language) for language in (own, *languages)}
+        except (OSError, EOFError, sqlite3.Error) as error:
+            _log.warning("The search goes on without the dictionary: %s", error)
+            return {}
+        return {language: concepts for language, concepts in said.items() if concepts}
 
     def places(
         self,
@@ -434,9 +454,11 @@ class Corpus:
         k: int = 10,
         also: Sequence[str] = (),
         filters: Filters | None = None,
+        across: bool = False,
     ) -> tuple[Hit, ...]:
         """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
-        found = self.search(question, kb=kb, doc_ids=doc_ids, k=PASSAGES_A_PLACE * k, also=also, filters=filters)
+        wanted = PASSAGES_A_PLACE * k
+        found = self.search(question, kb=kb, doc_ids=doc_ids, k=wanted, also=also, filters=filters, across=across)
         return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
 
     @property

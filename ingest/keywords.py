@@ -17,6 +17,7 @@ _PAIRED_RUN = re.compile(rf"[{_PAIRED}]+")
 # It begins where a run begins, or a "word" of a million letters would be tried from each of them.
 _COMPOUND = re.compile(rf"(?<![^\W{_PAIRED}])[^\W{_PAIRED}]+(?:[-./_+:@][^\W{_PAIRED}]+)+")
 _STANDARD = re.compile(r"(?<![a-z0-9])([a-z]{1,5})(?:[/ -]([a-z]{1,2}))?[ -]?(\d[\d.]*)(?![a-z0-9])")
+_LATIN_WORD = re.compile(r"[a-z0-9]+(?:[-'][a-z0-9]+)*")
 _STOPWORDS_TEXT = (
     "a about after all also am an and any are as at be because been before being between both but by can "
     "could did do does doing for from had has have having he her here his how i if in into is it its "
@@ -93,3 +94,18 @@ def question_words(question: str) -> list[str]:
     words = list(dict.fromkeys(keywords(question)))
     telling = [word for word in words if word not in _STOPWORDS and word not in _QUESTION_PAIRS]
     return telling or words
+
+
+def latin_words(text: str) -> list[str]:
+    """The words of ASCII letters and digits in a text, in order; an apostrophe or hyphen inside one belongs to it."""
+    return _LATIN_WORD.findall(folded(text))
+
+
+def is_stopword(word: str) -> bool:
+    """Whether an English word tells no passage from another."""
+    return word in _STOPWORDS
+
+
+def is_question_pair(word: str) -> bool:
+    """Whether a Chinese, Japanese or Korean word only makes a clause, or makes it a question."""
+    return word in _QUESTION_PAIRS

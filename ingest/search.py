@@ -10,21 +10,18 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ingest.concepts import by_concepts
+from ingest.dictionary import Concept
 from ingest.embed import Embedder
+from ingest.fusion import WORDS_FLOOR, Found, by_language, take_turns, turns
 from ingest.identity import check_identity, identity
 from ingest.index import IndexHome
+from ingest.language import language_of
 from ingest.roster import Rosters
 from ingest.scope import Scope, Scopes
 from ingest.vectors import NearestPassages
 from ingest.word_search import shares_of_words
 
-# How much meaning counts beside words. Measured over 166 questions, recall at 5 of facts / of everyday rewordings:
-# words alone 0.98 / 0.36, meaning alone 0.63 / 0.50, added up 0.99 / 0.55. Reciprocal ranks find as many within 5, but
-# 7 % fewer facts at rank 1: they do not see that a match of words is a strong one.
-DENSE_WEIGHT = 1.0
-# The least share of a question's words that makes a passage evidence by itself: where meaning can tell as well, and
-# where it can't because the embedder does not read the question's script.
-WORDS_FLOOR, WORDS_ONLY_FLOOR = 0.12, 0.02
 POOL = 200
 
 
@@ -64,15 +61,6 @@ class Lookup:
         self.nearest = NearestPassages(home)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What one query found: everything by passage id, `words` best first."""
-
-    scores: dict[int, float]
-    cosines: dict[int, float]
-    words: dict[int, float]
-
-
 def search(
     connection: sqlite3.Connection,
     lookup: Lookup,
@@ -81,12 +69,15 @@ def search(
     scope: Scope,
     k: int,
     also: Sequence[str] = (),
+    concepts: Mapping[str, Sequence[Concept]] | None = None,
 ) -> tuple[Hit, ...]:
     """The best `k` passages, best first. `connection` is in a transaction, so that all parts see one state.
 
     Args:
-        also: The question in other words or languages. What one of them finds stands among what the question finds, see
-            `alternate`; cosine, place by words and score of a hit are those of the wording that it stands there for.
+        also: The question in other words or languages: see `ingest.fusion`. Cosine, place by words and share of words
+            of a hit are those of the wording that finds it best.
+        concepts: What the question asks about, by the language of the words; its own language's tell how well the
+            others do.
 
     Raises:
         IngestError: `embedder_changed`.
@@ -100,17 +91,31 @@ def search(
     allowed = lookup.scopes.allowed(connection, scope, roster)
     # Until the first vector is there, no model has to be loaded for what only words can find.
     has_vectors = connection.execute("SELECT 1 FROM passages WHERE vector IS NOT NULL LIMIT 1").fetchone() is not None
-    found: list[_Found] = []
-    for text in (question, *(wording for wording in also if wording.strip())):
-        words = shares_of_words(connection, text, roster, allowed, pool)
+    texts = (question, *(wording for wording in also if wording.strip()))
+    by_words = [shares_of_words(connection, text, roster, allowed, pool) for text in texts]
+    # Each wording has a say in what any other finds.
+    candidates = dict.fromkeys(id_ for words in by_words for id_ in words)
+    found: list[Found] = []
+    measured: list[Mapping[int, float]] = []
+    for text, words in zip(texts, by_words, strict=True):
         cosines: dict[int, float] = {}
         if has_vectors:
             vector = embedder.embed_question(text)
-            cosines = lookup.nearest.search(connection, kept, roster, vector, pool, allowed, also=words)
+            cosines = lookup.nearest.search(connection, kept, roster, vector, pool, allowed, also=candidates)
         floor = embedder.evidence_floor if has_vectors and embedder.reads(text) else None
-        found.append(_Found(add_up(_guessed(cosines, words) | cosines, words, floor), cosines, words))
+        measured.append(cosines)
+        found.append(Found(language_of(text), _guessed(cosines, words) | cosines, words, floor))
+    own, together = found[0].language, dict[str | None, float]()
+    for language, asked in (concepts or {}).items():
+        words = by_concepts(connection, asked, allowed)
+        together[language] = max(words.values(), default=0.0)
+        if language != own:
+            measured.append({})
+            found.append(Found(language, {}, words, None))
     hits: list[Hit] = []
-    for id_, by in alternate([one.scores for one in found]):
+    lists = by_language(found)
+    in_turn = list(lists.values())
+    for id_, by in take_turns(in_turn, turns(list(lists), together)):
         row = connection.execute(
             """SELECT p.document_id, p.number, p.page, s.label, p.start, p."end",
                    substr(d.text, p.start + 1, p."end" - p.start) AS text
@@ -119,10 +124,11 @@ def search(
             (id_,),
         ).fetchone()
         if row is not None:
-            one = found[by]
+            number = max(range(len(found)), key=lambda number: found[number].evidence.get(id_, 0.0))
+            one = found[number]
             rank = list(one.words).index(id_) + 1 if id_ in one.words else None
-            cosine, share = one.cosines.get(id_, 0.0), one.words.get(id_, 0.0)
-            hits.append(_hit(row, one.scores[id_], cosine, rank, share))
+            cosine, share = measured[number].get(id_, 0.0), one.words.get(id_, 0.0)
+            hits.append(_hit(row, in_turn[by][id_], cosine, rank, share))
         if len(hits) == k:
             break
     return tuple(hits)
@@ -135,26 +141,6 @@ def _guessed(cosines: Mapping[int, float], words: Mapping[int, float]) -> dict[i
     """
     best = max(cosines.values(), default=0.0)
     return {id_: best for id_, share in words.items() if share >= WORDS_FLOOR and id_ not in cosines}
-
-
-def alternate(scores: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
-    """Passages in order, each with the number of the wording that it stands there for.
-
-    The wordings take turns, each with its best that is not there yet; the question itself is the first. So the best of
-    what it finds stays among the first, whatever the others find: scores in two languages can't be compared. Measured
-    with a small model's translations: 134 of 134 facts within 5, ranked by the best score 133.
-    """
-    ranked = [iter(sorted(found.items(), key=lambda item: (-item[1], item[0]))) for found in scores]
-    placed: dict[int, int] = {}
-    open_ = dict(enumerate(ranked))
-    while open_:
-        for number, one in list(open_.items()):
-            id_ = next((id_ for id_, _ in one if id_ not in placed), None)
-            if id_ is None:
-                del open_[number]
-            else:
-                placed[id_] = number
-    return list(placed.items())
 
 
 def _hit(row: sqlite3.Row, score: float, cosine: float, rank: int | None, share: float) -> Hit:
@@ -171,20 +157,3 @@ def _hit(row: sqlite3.Row, score: float, cosine: float, rank: int | None, share:
         rank,
         share,
     )
-
-
-def add_up(cosines: Mapping[int, float], words: Mapping[int, float], evidence_floor: float | None) -> dict[int, float]:
-    """Scores by passage id, 0 to 1, of what is evidence.
-
-    Args:
-        words: By passage id, the share of the question's words, 0 to 1.
-        evidence_floor: The least cosine that makes a passage evidence; None where the embedder can't read the question,
-            whose cosines then count nothing.
-    """
-    if evidence_floor is None:
-        return {id_: share for id_, share in words.items() if share >= WORDS_ONLY_FLOOR}
-    return {
-        id_: (words.get(id_, 0.0) + DENSE_WEIGHT * max(0.0, cosines.get(id_, 0.0))) / (1.0 + DENSE_WEIGHT)
-        for id_ in {**cosines, **words}
-        if words.get(id_, 0.0) >= WORDS_FLOOR or cosines.get(id_, 0.0) >= evidence_floor
-    }

@@ -6,7 +6,6 @@ meets 50,000 of them in a base of 100,000. The same sum over whole lists takes a
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from contextlib import closing
 from functools import lru_cache
@@ -14,15 +13,14 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from ingest.bm25 import K1, rarity
 from ingest.database import KEYWORDS_KIND
 from ingest.index import Ids, ranked
 from ingest.keywords import is_single, question_words
 from ingest.roster import Roster
 
 _MOST_WORDS = 64
-# As in SQLite's bm25(). A word's weight comes near to (k1 + 1) times its rarity, never above.
-_K1, _B = 1.2, 0.75
-_UNSEEN_PASSAGES = 20
+_B = 0.75  # as in SQLite's bm25()
 _LAST_CHARACTER = "\U0010ffff"
 
 
@@ -43,10 +41,10 @@ def shares_of_words(
         ids, times = _places(connection, stem, is_beginning=is_single(word))
         known = ids < len(weights)  # a roster of another state may lack some
         ids, times = ids[known], times[known]
-        rarity = _rarity(len(roster.ids), len(ids))
-        most += rarity * (_K1 + 1)
+        weight = rarity(len(roster.ids), len(ids))
+        most += weight * (K1 + 1)
         length = roster.num_words[ids] / roster.mean_words
-        weights[ids] += rarity * (_K1 + 1) * times / (times + _K1 * (1 - _B + _B * length))
+        weights[ids] += weight * (K1 + 1) * times / (times + K1 * (1 - _B + _B * length))
     if allowed is None:
         allowed = roster.ids
     candidates = allowed[weights[allowed] > 0.0]
@@ -68,11 +66,6 @@ def _places(connection: sqlite3.Connection, stem: str, *, is_beginning: bool) ->
         return np.unique(every, return_counts=True)
     first = np.flatnonzero(np.diff(every, prepend=-1))  # a word's list is in order
     return every[first], np.diff(first, append=len(every))
-
-
-def _rarity(total: int, having: int) -> float:
-    """BM25's weight of a word, as if the base had some passages more: a base of one document knows no common words."""
-    return math.log(1 + (total - having + _UNSEEN_PASSAGES) / (having + 1))
 
 
 @lru_cache(maxsize=1_024)

@@ -54,9 +54,11 @@ def test_an_unknown_index_is_refused_without_showing_a_password(command: Run, mo
 def test_an_invented_base_is_the_same_each_time_and_its_questions_are_about_it() -> None:
     """Spans hold the passages' words, and each question's words stand in one passage."""
     base = InventedBase(PASSAGES_A_DOCUMENT + 10)
-    first, second = base.documents()
+    (first, vectors), (second, _) = base.documents()
+    assert len(vectors) == PASSAGES_A_DOCUMENT
     assert [len(one.passages) for one in (first, second)] == [PASSAGES_A_DOCUMENT, 10]
-    assert next(InventedBase(PASSAGES_A_DOCUMENT + 10).documents()).document.text == first.document.text
+    again, _ = next(InventedBase(PASSAGES_A_DOCUMENT + 10).documents())
+    assert again.document.text == first.document.text
     texts = [
         set(one.document.text[passage.start : passage.end].split())
         for one in (first, second)

@@ -10,10 +10,12 @@ import pytest
 from library import LIBRARY, METRO, FakePower, long_text, write
 
 from app.assistant import Assistant
-from app.evaluate_helped import retrieval_with_help
+from app.evaluate import Help, retrieval
+from app.evaluate_helped import by_settings, retrieval_with_help
+from app.plan import plan
 from app.search_help import SearchHelp
 from app.settings import Settings
-from app.wording import as_one, in_documents_words, translated, usable
+from app.wording import as_one, in_documents_words, translated, usable, words_listed
 from engine.base import EngineError
 from engine.fake import Delays, FakeEngine
 from engine.prompt import Layout
@@ -36,16 +38,24 @@ def test_what_came_back_is_used_only_where_it_is_a_new_wording_in_the_language_a
     assert len(usable("what is that " * 100, FRENCH, "en") or "") <= 300
 
 
+def test_a_model_that_goes_round_in_circles_says_each_word_once():
+    """Of a list what stands between commas is kept once, whatever the comma."""
+    assert usable("refund, return, refund, the warranty,return, ", FRENCH, "en") == "refund, return, the warranty"
+    assert usable("退货，退款，退货、保修期", FRENCH, "zh") == "退货, 退款, 保修期"
+
+
 def test_a_language_without_a_name_is_not_translated_into():
     assert translated("xx") is None
     assert in_documents_words("th") is None
+    assert words_listed("th") is None
     assert as_one(("What does a card\ncost?",), " And for students? ") == "What does a card cost? And for students?"
 
 
-@pytest.mark.parametrize("language", ["en", "zh", "de"])
-def test_the_prompt_of_a_wording_is_the_same_for_every_question(tokenizer, language):
+@pytest.mark.parametrize(
+    "wording", [*map(translated, ("en", "zh", "de")), words_listed("zh"), in_documents_words("en")]
+)
+def test_the_prompt_of_a_wording_is_the_same_for_every_question(tokenizer, wording):
     """So that only the question is read anew."""
-    wording = translated(language)
     assert wording is not None
     layout = Layout(tokenizer, wording.instructions)
     prefix = wording.prefix(layout, "default/search")
@@ -60,12 +70,19 @@ async def test_a_question_is_translated_into_the_other_languages_of_what_is_sear
     assert [call.prompt.prefix.namespace for call in engine.calls] == ["default/search"] * 2
 
 
-async def test_a_question_in_the_language_of_all_documents_costs_nothing(engine, tokenizer):
-    assert await said(engine, tokenizer, "What does a card cost?", ["en"]) == ()
+async def test_a_question_in_the_documents_language_is_said_in_their_words(engine, tokenizer):
+    """As a sentence and as a list, over a prefix each; nothing is translated."""
+    engine.enqueue("A card is issued for a fee of twelve euros.", "fee, charge, subscription")
+    assert await said(engine, tokenizer, "What does a card cost?", ["en"]) == (
+        "A card is issued for a fee of twelve euros.",
+        "fee, charge, subscription",
+    )
+    assert [call.prompt.prefix.name for call in engine.calls] == ["/search/told-en", "/search/listed-en"]
+
+
+async def test_documents_in_languages_that_no_wording_is_known_for_cost_nothing(engine, tokenizer):
+    assert await said(engine, tokenizer, "Was kostet die Karte?", ["de", "xx"]) == ()
     assert engine.calls == []
-    reworded = SearchHelp(30.0, in_documents_words=True)
-    engine.enqueue("A card is issued for a fee of twelve euros.")
-    assert len(await said(engine, tokenizer, "What does a card cost?", ["en"], reworded)) == 1
 
 
 async def test_the_second_time_the_engine_is_not_asked(engine, tokenizer):
@@ -131,6 +148,18 @@ async def test_no_engine_is_started_only_to_search(two, power: FakePower):
     assert (power.num_connects, power.engine.calls) == (0, [])
 
 
+async def test_a_dictionary_finds_in_another_language_without_an_engine(two, power: FakePower):
+    """`readonce search`, and what is read for a question that no word of the documents is in."""
+    assert [hit.doc_id for hit in two.search("读者证一年多少钱？阅览室星期六几点开门？", k=1)] == [
+        two.find("library.md").id
+    ]
+    planned = plan(two.corpus, "阅览室星期六几点开门？", kb="default", across=True)
+    assert planned.document is not None
+    assert planned.document.name == "library.md"
+    assert not planned.certain
+    assert power.engine.calls == []
+
+
 async def test_a_question_whose_words_find_it_is_not_said_again(two, power: FakePower):
     power.runs = True
     await reading(two, "What does a reader's card cost a year?")
@@ -138,7 +167,7 @@ async def test_a_question_whose_words_find_it_is_not_said_again(two, power: Fake
 
 
 async def test_the_switch_turns_it_off_and_always_on(settings: Settings, power: FakePower, tmp_path: Path):
-    for switch, asked in (("off", 0), ("always", 2)):
+    for switch, asked in (("off", 0), ("dictionary", 0), ("always", 3)):
         chosen = settings.model_copy(update={"search_help": switch, "home": tmp_path / switch})
         one = Assistant(chosen, Corpus.open(chosen.home, chosen.ingest), power)  # type: ignore[arg-type]
         one.add(write(tmp_path, "pumps.md", long_text(12)))
@@ -175,6 +204,35 @@ async def test_help_is_measured_beside_the_same_searches(settings, power: FakePo
     measured = await retrieval_with_help(pack, out, tmp_path / "eval", settings, None, power)  # type: ignore[arg-type]
     hits = {row["question_id"]: row["hits"] for row in map(json.loads, out.read_text().splitlines())}
     assert [hits["1"][0]["doc_id"], hits["2"][0]["doc_id"]] == ["a", "a"]
-    assert (measured.num_helped, measured.num_without_hits) == (1, 0)
-    assert measured.help_ms is not None
+    assert (measured.num_helped, measured.num_said_again, measured.num_without_hits) == (1, 1, 0)
+    assert None not in (measured.search_ms, measured.model_ms, measured.helped_ms)
     assert power.released == [False]
+
+
+def test_the_dictionarys_help_is_measured_without_a_model(settings, tmp_path: Path):
+    """No engine is there to be waited for."""
+    pack = tmp_path / "pack"
+    pack.mkdir()
+    write(pack, "a.md", LIBRARY)
+    (pack / "documents.jsonl").write_text(json.dumps({"id": "a", "path": "a.md", "text": LIBRARY}))
+    (pack / "questions.jsonl").write_text(json.dumps({"id": "1", "question": "阅览室星期六几点开门？"}) + "\n")
+    hits, without = tmp_path / "r.jsonl", tmp_path / "w.jsonl"
+    measured = retrieval(pack, hits, tmp_path / "eval", settings.ingest, helped_by=Help())
+    assert (measured.num_helped, measured.num_said_again, measured.model_ms) == (1, 0, None)
+    assert json.loads(hits.read_text())["hits"][0]["doc_id"] == "a"
+    measured = retrieval(pack, without, tmp_path / "eval", settings.ingest)
+    assert (measured.num_helped, measured.helped_ms, measured.num_without_hits) == (0, None, 1)
+
+
+def test_the_settings_decide_what_helps(settings):
+    def say_again(question: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+        return ()
+
+    expected = {
+        "off": None,
+        "dictionary": Help(None, False),
+        "auto": Help(say_again, False),
+        "always": Help(say_again, True),
+    }
+    for switch, help in expected.items():
+        assert by_settings(settings.model_copy(update={"search_help": switch}), say_again) == help

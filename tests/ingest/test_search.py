@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.corpus import Corpus
-from ingest.search import add_up, alternate
+from ingest.fusion import Found, add_up, by_language, take_turns, turns
 
 scores = st.dictionaries(st.integers(0, 30), st.floats(0.01, 1.0), max_size=10)
 
@@ -17,20 +17,62 @@ def ranked(one: dict[int, float]) -> list[int]:
 
 
 @given(st.lists(scores, min_size=1, max_size=4))
-def test_the_wordings_take_turns_and_nothing_is_lost_or_twice(found):
-    """Of `n` wordings a question's own best `k` are among the first `n * k`, in their order."""
-    placed = [id_ for id_, _ in alternate(found)]
+def test_languages_take_turns_and_nothing_is_lost_or_twice(found):
+    """Of `n` lists each has its own best `k` among the first `n * k`, in their order."""
+    order = list(range(len(found)))
+    placed = [id_ for id_, _ in take_turns(found, order)]
     assert sorted(placed) == sorted({id_ for one in found for id_ in one})
     for number, one in enumerate(found):
         for k, id_ in enumerate(ranked(one), 1):
             assert placed.index(id_) < len(found) * k
-        mine = [id_ for id_, by in alternate(found) if by == number]
+        mine = [id_ for id_, by in take_turns(found, order) if by == number]
         assert mine == [id_ for id_ in ranked(one) if id_ in mine]
 
 
 @given(scores)
 def test_a_question_alone_is_ranked_by_its_scores(one):
-    assert alternate([one]) == [(id_, 0) for id_ in ranked(one)]
+    assert take_turns([one], turns(["en"], {})) == [(id_, 0) for id_ in ranked(one)]
+
+
+@given(scores, scores, st.floats(0, 1), st.floats(0, 1))
+def test_help_in_another_language_never_takes_more_than_every_second_place(own, other, here, there):
+    """What a question finds in its own language stays: its best `k` are among the first `2 * k`."""
+    placed = [id_ for id_, _ in take_turns([own, other], turns(["en", "zh"], {"en": here, "zh": there}))]
+    for k, id_ in enumerate(ranked(own), 1):
+        assert placed.index(id_) < 2 * k
+
+
+def test_the_language_that_holds_most_of_what_is_asked_leads():
+    """Two places of three for the question's own; as many as it where the other leads; no say where it is not known."""
+    assert turns(["en", "zh"], {"en": 0.3, "zh": 0.2}) == [0, 0, 1]
+    assert turns(["en", "zh"], {"en": 0.2, "zh": 0.2}) == [0, 0, 1]
+    assert turns(["en", "zh"], {"en": 0.1, "zh": 0.2}) == [1, 0]
+    assert turns(["en", "de", "zh"], {"en": 0.1, "zh": 0.2}) == [2, 0, 1]
+    assert turns(["fr", "zh"], {"zh": 0.2}) == [0, 1]
+    assert turns(["en"], {"en": 0.2}) == [0]
+
+
+def wording(language: str, words: dict[int, float], floor: float | None = None) -> Found:
+    return Found(language, {}, words, floor)
+
+
+def test_wordings_of_one_language_add_up_and_the_question_counts_as_much_as_all_others():
+    """(2 * 0.2 + 0.4 + 0.6) / 4: two wordings beside the question's own."""
+    lists = by_language([wording("en", {1: 0.2}), wording("en", {1: 0.4}), wording("en", {1: 0.6, 2: 0.8})])
+    assert lists == {"en": {1: pytest.approx(0.35), 2: pytest.approx(0.2)}}
+
+
+def test_other_languages_wordings_are_told_apart_and_count_alike():
+    found = [wording("en", {1: 0.2}), wording("zh", {1: 0.4, 3: 0.3}), wording("zh", {3: 0.5})]
+    assert by_language(found) == {"en": {1: 0.2}, "zh": {1: pytest.approx(0.2), 3: pytest.approx(0.4)}}
+
+
+def test_what_one_wording_finds_counts_for_the_others_though_they_alone_would_not_find_it():
+    """Under the floor it is no evidence; beside another's evidence it is still a word that fits."""
+    weak = Found("en", {1: 0.2}, {1: 0.1}, 0.33)
+    assert weak.evidence == {}
+    assert by_language([weak]) == {"en": {}}
+    assert by_language([weak, wording("en", {1: 0.5})]) == {"en": {1: pytest.approx((0.15 + 0.5) / 2)}}
 
 
 @given(st.dictionaries(st.integers(0, 30), st.just(0.0)), st.dictionaries(st.integers(0, 30), st.just(0.0)))
