@@ -132,12 +132,15 @@ def search(
 
 
 def _guessed(cosines: Mapping[int, float], words: Mapping[int, float]) -> dict[int, float]:
-    """For passages that share enough words and are not embedded yet, the mean of the others' cosines.
+    """For passages that share enough words and are not embedded yet: the best cosine of those that share fewer.
 
-    Else they would stand behind all that are, until their turn comes.
+    So none of those stands before it only because its turn to be embedded came first.
     """
-    mean = sum(cosines.values()) / len(cosines) if cosines else 0.0
-    return {id_: mean for id_, share in words.items() if share >= WORDS_FLOOR and id_ not in cosines}
+    waiting = {id_: share for id_, share in words.items() if share >= WORDS_FLOOR and id_ not in cosines}
+    return {
+        id_: max((cosine for other, cosine in cosines.items() if words.get(other, 0.0) <= share), default=0.0)
+        for id_, share in waiting.items()
+    }
 
 
 def alternate(scores: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
