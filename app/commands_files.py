@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,10 +66,11 @@ def add(
     adding = _Adding(assistant, kb, folders, prune, jsonl)
     adding.take(files)
     if watch:
-        for number, changed in enumerate(settled(folders)):
-            if not number:
-                terminal.say(f"Watching {', '.join(map(str, folders))} (Ctrl-C stops it).")
-            adding.take_again([file for file in _found(paths, may_be_none=True) if concerns(file.path, changed)])
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            for number, changed in enumerate(settled(folders)):
+                if not number:
+                    terminal.say(f"Watching {', '.join(map(str, folders))} (Ctrl-C stops it).")
+                adding.take_again([file for file in _found(paths, may_be_none=True) if concerns(file.path, changed)])
     assistant.corpus.close()
     finish(adding.num_failed, adding.num_files)
 
