@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.invented_files import write_folder, write_pdf
 from app.problem import Problem
 
 SAMPLE = 48
@@ -58,6 +57,8 @@ class FolderFigures:
 
 def measure_document(folder: Path, num_pages: int, embedder: str, say: Callable[[str], None]) -> DocumentFigures:
     """Blocking, minutes. `folder` is empty and stays full of what was measured."""
+    from ingest.invented_files import write_pdf
+
     file, home = folder / "long.pdf", folder / "document"
     say(f"Making a PDF of {num_pages:,} pages")
     write_pdf(file, num_pages)
@@ -78,6 +79,8 @@ def measure_folder(
     folder: Path, num_files: int, jobs: tuple[int, ...], embedder: str, say: Callable[[str], None]
 ) -> list[FolderFigures]:
     """The same folder once for each number of `jobs`, each into a home of its own. Blocking, minutes."""
+    from ingest.invented_files import write_folder
+
     files = folder / "files"
     say(f"Making {num_files:,} files")
     write_folder(files, num_files)

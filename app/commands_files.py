@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,7 +73,7 @@ def add(
     adding = _Adding(assistant, kb, given, folders, prune, jsonl)
     adding.take(files)
     if watch:
-        with suppress(KeyboardInterrupt):  # also while a file is taken in, which is then left as it was
+        with contextlib.suppress(KeyboardInterrupt):  # also while a file is taken in, which is then left as it was
             for number, changed in enumerate(settled(folders)):
                 if not number:
                     terminal.say(f"Watching {', '.join(map(str, folders))} (Ctrl-C stops it).")

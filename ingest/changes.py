@@ -58,15 +58,6 @@ class Changes:
         self._database = database
         self._files = files
 
-    def check_identity(self, wanted: EmbedderIdentity) -> None:
-        """Refuses an embedder that the base was not made with, before any work is done.
-
-        Raises:
-            IngestError: `embedder_changed`.
-        """
-        with self._database.reading() as connection:
-            check_identity(connection, wanted, bind=False)
-
     def add(
         self, prepared: Prepared, kb: str, name: str, made_by: EmbedderIdentity, staged: Path, source: str | None
     ) -> None:

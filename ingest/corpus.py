@@ -6,34 +6,29 @@ import logging
 import os
 import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from ingest.add import Added, Adding, AddStatus, Outcome, Staged
-from ingest.add_many import Behind, ManyFiles
+from ingest.add import Added, Adding
 from ingest.backup import SNAPSHOTS, BackedUp, backup
-from ingest.changes import Changes, Prepared
+from ingest.changes import Changes
 from ingest.check import Home, check
-from ingest.cores import num_cores
 from ingest.database import Database
 from ingest.dictionary import LANGUAGES, Concept, Dictionary
 from ingest.document import Document, IngestError, Page, Paragraph, Passage, Section
 from ingest.embed import Embedder
-from ingest.embed_choice import Embedders, not_read
+from ingest.embed_choice import Embedders
 from ingest.embedding import Embedding
 from ingest.findings import Report
-from ingest.identity import EmbedderIdentity, identity
 from ingest.index import open_home
+from ingest.intake import Intake, Told
 from ingest.language import language_of, languages_of
-from ingest.naming import FileToAdd, is_below, name_of, storable
+from ingest.naming import FileToAdd, is_below
 from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.occupancy import Occupancy
-from ingest.prepare import prepare
-from ingest.preparers import Preparers
-from ingest.read import Progress, read
+from ingest.read import Progress
 from ingest.rebuild import rebuild
 from ingest.restore import left_behind
 from ingest.scope import ANYTHING, Filters, Scope, matching_documents
@@ -45,8 +40,6 @@ from ingest.sweep import clear_up
 from ingest.tags import Tags
 
 _FEWEST_ID_LETTERS = 4
-# Starting processes takes about a second: for fewer files it does not pay.
-_FEWEST_SIDE_BY_SIDE = 4
 _log = logging.getLogger(__name__)
 
 
@@ -59,15 +52,14 @@ class Corpus:
     def __init__(self, home: Path, settings: IngestSettings, embedder: Embedder | None) -> None:
         self.settings = settings
         self._home = home
-        files = home / "files"
-        self._staging = home / "staging"
-        for folder in (files, self._staging):
+        files, staging = home / "files", home / "staging"
+        for folder in (files, staging):
             folder.mkdir(parents=True, exist_ok=True)
         self._occupancy = Occupancy(home)
         try:
             self._database = Database(home / "documents.sqlite3")
             if self._occupancy.alone:
-                clear_up(self._database, files, (self._staging, home / SNAPSHOTS))
+                clear_up(self._database, files, (staging, home / SNAPSHOTS))
                 left_behind(home, clear=True)
         except BaseException:
             self._occupancy.close()
@@ -78,11 +70,17 @@ class Corpus:
         self._tags = Tags(self._database)
         self._lookup = Lookup(open_home(settings.vector_index, home / "passages.faiss"))
         self._embedders = Embedders(self._database, settings, embedder, home)
-        self._adding = Adding(self._store, self._changes, self._staging, settings)
-        self._embedding = Embedding(self._database, home / "embedding.lock")
         self._dictionary = Dictionary.find(home)
         self._languages: dict[str, tuple[str, ...]] = {}
-        self._told_not_read = False
+        self._intake = Intake(
+            settings,
+            self._database,
+            self._store,
+            Adding(self._store, self._changes, staging, settings),
+            Embedding(self._database, home / "embedding.lock"),
+            self._embedders,
+            self._told,
+        )
 
     @classmethod
     def open(cls, home: Path, settings: IngestSettings | None = None, *, embedder: Embedder | None = None) -> Self:
@@ -121,14 +119,7 @@ class Corpus:
         Raises:
             IngestError: Where it can't be read; the base is then as it was.
         """
-        started = time.monotonic()
-        file = FileToAdd(path)
-        named = name_of(file, kb, self._store, {}) if name is None else storable(name)
-        staged = self._adding.stage(path, kb, named, file.source if name is None else None)
-        outcome = staged if isinstance(staged, Outcome) else self._read_and_store(staged, progress)
-        if embed:
-            self.embed_missing([outcome.document_id], progress)
-        return self._added(path, kb, outcome, time.monotonic() - started)
+        return self._intake.add(path, kb, name, progress, embed)
 
     def add_all(
         self,
@@ -139,60 +130,12 @@ class Corpus:
     ) -> Iterator[tuple[FileToAdd, Added | Exception]]:
         """Takes many files in; gives each, in order, as soon as it can be asked, or why it can't be read.
 
-        After the last one it returns when all of them are found by meaning too.
+        `settings.jobs` of them are read at once. After the last it returns when all are found by meaning too.
 
         Args:
             progress: As `ingest.read.Progress`, with the file's name before it; "" stands for all of them.
         """
-        jobs = self.settings.jobs or num_cores()
-        only_here = jobs == 1 or len(files) < _FEWEST_SIDE_BY_SIDE or self._embedders.is_given
-        many = ManyFiles(
-            self._adding,
-            self._store,
-            kb,
-            lambda staged: self._prepared(
-                staged, (lambda *report: progress(staged.name, *report)) if progress else None
-            ),
-            self._identity,
-            None if only_here else lambda: Preparers(jobs, self.settings, self.embedder.name, progress),
-            jobs,
-        )
-        embedding = (lambda *report: progress("", *report)) if progress else None
-        with Behind(lambda stop: self.embed_missing(None, embedding, stop)) as behind:
-            last = time.monotonic()
-            for taken in many.run(files):
-                now = time.monotonic()
-                if isinstance(taken.result, Exception):
-                    yield taken.file, taken.result
-                else:
-                    behind.more()
-                    yield taken.file, self._added(taken.file.path, kb, taken.result, now - last)
-                last = now
-
-    def _read_and_store(self, staged: Staged, progress: Progress | None) -> Outcome:
-        try:
-            prepared, made_by = self._prepared(staged, progress)
-            if progress:
-                progress("store", 0, 1)
-            outcome = self._adding.store(staged, prepared, made_by)
-            if progress:
-                progress("store", 1, 1)
-            return outcome
-        finally:
-            staged.discard()
-
-    def _prepared(self, staged: Staged, progress: Progress | None) -> tuple[Prepared, EmbedderIdentity]:
-        document = read(staged.copy, self.settings, progress, name=staged.name)
-        embedder = self._embedders.for_text(document.text)
-        made_by = EmbedderIdentity(embedder.name, embedder.dimension)
-        self._changes.check_identity(made_by)
-        num_bytes = staged.copy.stat().st_size
-        return prepare(document, embedder, self.settings, staged.suffix, num_bytes, progress), made_by
-
-    def _identity(self) -> EmbedderIdentity | None:
-        """The embedder of the base where it is also the one in use."""
-        with self._database.reading() as connection:
-            return identity(connection)
+        return self._intake.add_all(files, kb, progress)
 
     def embed_missing(
         self,
@@ -207,13 +150,11 @@ class Corpus:
         Raises:
             IngestError: `embedder_changed`, `embedder_missing`.
         """
-        if not self._embedding.missing(doc_ids):
-            return 0
-        return self._embedding.run(self.embedder, doc_ids, progress, stop)
+        return self._intake.embed_missing(doc_ids, progress, stop)
 
     def num_to_embed(self) -> int:
         """How many passages of all documents are found by their words alone so far."""
-        return self._embedding.missing()
+        return self._intake.num_to_embed()
 
     def vanished(self, folder: Path, kb: str = "default") -> tuple[StoredDocument, ...]:
         """Members of `kb` whose files lay below `folder` and are there no more."""
@@ -223,35 +164,8 @@ class Corpus:
             if document.source and is_below(document.source, folder) and not os.path.lexists(document.source)
         )
 
-    def _added(self, path: Path, kb: str, outcome: Outcome, seconds: float) -> Added:
-        document = self.document(outcome.document_id, kb)
-        warnings = document.warnings
-        if outcome.moved:
-            warnings = (f"Its file was {outcome.earlier_name} before: it goes by the new name.", *warnings)
-        elif outcome.earlier_name is not None:
-            did = "nothing was added" if outcome.status == "duplicate" else "the old text was removed"
-            warnings = (f"The same file is there as {outcome.earlier_name}: {did}.", *warnings)
-        if outcome.difference is not None:
-            warnings = (outcome.difference.words, *warnings)
-        status: AddStatus = outcome.status
-        if status in ("ok", "replaced") and not self._told_not_read:
-            told = not_read(self._embedders.base_name, self._languages_of(document.id))
-            self._told_not_read = told is not None
-            warnings = (*warnings, told) if told else warnings
-        if document.status == "no_text" and status in ("ok", "replaced"):
-            status = "no_text"
-        return Added(
-            str(path),
-            status,
-            document.id,
-            document.pages,
-            len(self.sections(document.id)),
-            document.passages,
-            document.tokens,
-            round(seconds, 3),
-            warnings,
-            outcome.difference,
-        )
+    def _told(self, doc_id: str, kb: str) -> Told:
+        return Told(self.document(doc_id, kb), len(self.sections(doc_id)), self._languages_of(doc_id))
 
     def remove(self, doc_id: str, kb: str | None = None) -> bool:
         """Takes a document out of `kb` (None: out of all); False if it was not there.

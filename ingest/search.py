@@ -135,12 +135,15 @@ def search(
 
 
 def _guessed(cosines: Mapping[int, float], words: Mapping[int, float]) -> dict[int, float]:
-    """For passages that share enough words and are not embedded yet, the best of the others' cosines.
+    """For passages that share enough words and are not embedded yet: the best cosine of those that share fewer.
 
-    Else they would stand behind what shares fewer words, until their turn comes.
+    So none of those stands before it only because its turn to be embedded came first.
     """
-    best = max(cosines.values(), default=0.0)
-    return {id_: best for id_, share in words.items() if share >= WORDS_FLOOR and id_ not in cosines}
+    waiting = {id_: share for id_, share in words.items() if share >= WORDS_FLOOR and id_ not in cosines}
+    return {
+        id_: max((cosine for other, cosine in cosines.items() if words.get(other, 0.0) <= share), default=0.0)
+        for id_, share in waiting.items()
+    }
 
 
 def _hit(row: sqlite3.Row, score: float, cosine: float, rank: int | None, share: float) -> Hit:

@@ -68,7 +68,7 @@ def test_a_document_is_found_by_its_words_before_anything_is_embedded(later, not
 
 
 def test_half_embedded_is_found_by_vectors_where_they_are_and_by_words_everywhere(later, noting, write, tmp_path):
-    """A stop between two batches keeps what was committed; nothing is embedded twice."""
+    """A stop between two batches keeps what was committed; what has its words stands first, embedded or not."""
     stop = threading.Event()
     noting.before = lambda: stop.set() if len(noting.embedded) == 8 else None
     doc_id = later.add(write("facts.md", FACTS), embed=False).document_id

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-import ingest.corpus
+import ingest.intake
 from ingest.corpus import Corpus, IngestSettings
 from ingest.document import Document, IngestError, Page
 from ingest.index_file import load_index
@@ -112,7 +112,7 @@ class Changes(RuleBasedStateMachine):
 
 def test_after_any_changes_there_is_one_truth(monkeypatch):
     """Lists, texts, files, searches, keywords and vectors agree (cases C16 to C20)."""
-    monkeypatch.setattr(ingest.corpus, "read", read_here)
+    monkeypatch.setattr(ingest.intake, "read", read_here)
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(Changes, settings=settings(max_examples=12, stateful_step_count=12, deadline=None))
@@ -120,7 +120,7 @@ def test_after_any_changes_there_is_one_truth(monkeypatch):
 
 def test_a_replacement_is_seen_whole_or_not_at_all(tmp_path, monkeypatch):
     """While one replaces a document over and over, each look finds one version in list, text and search (case C17)."""
-    monkeypatch.setattr(ingest.corpus, "read", read_here)
+    monkeypatch.setattr(ingest.intake, "read", read_here)
     home, path = tmp_path / "home", tmp_path / "manual.txt"
     writer, reader = Corpus.open(home, SETTINGS), Corpus.open(home, SETTINGS)
     path.write_text(text_of("version0") * 20)
@@ -159,7 +159,7 @@ def test_another_embedder_of_any_dimension_is_named_and_rebuilt_for(tmp_path, mo
     class Other(HashingEmbedder):
         name = "other"
 
-    monkeypatch.setattr(ingest.corpus, "read", read_here)
+    monkeypatch.setattr(ingest.intake, "read", read_here)
     home, path = tmp_path / "home", tmp_path / "amber.txt"
     path.write_text(text_of("anvil"))
     corpus = Corpus.open(home, SETTINGS)
