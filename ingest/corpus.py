@@ -22,7 +22,7 @@ from ingest.embed import Embedder
 from ingest.embed_choice import Embedders
 from ingest.embedding import Embedding
 from ingest.findings import Report
-from ingest.index import open_home
+from ingest.index import INDEX_FILE, open_home
 from ingest.intake import Intake, Told
 from ingest.language import language_of, languages_of
 from ingest.naming import FileToAdd, is_below
@@ -68,7 +68,7 @@ class Corpus:
         self._store = Store(self._database, files)
         self._changes = Changes(self._database, files)
         self._tags = Tags(self._database)
-        self._lookup = Lookup(open_home(settings.vector_index, home / "passages.faiss"))
+        self._lookup = Lookup(open_home(settings.vector_index, home / INDEX_FILE))
         self._embedders = Embedders(self._database, settings, embedder, home)
         self._dictionary = Dictionary.find(home)
         self._languages: dict[str, tuple[str, ...]] = {}

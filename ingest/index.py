@@ -15,6 +15,9 @@ import numpy.typing as npt
 
 from ingest.embed import Vectors
 
+INDEX_FILE = "passages.faiss"
+"""In a home: the file of those kinds that are kept in one."""
+
 Ids = npt.NDArray[np.int64]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ingest.database import Database
+from ingest.index import INDEX_FILE
 
 _MARK = "unswept"
 _WAIT_FOR_READERS_MS = 500
@@ -36,6 +37,7 @@ def sweep(database: Database, files: Path) -> None:
         marked = is_marked(connection)
         if marked:
             connection.execute("INSERT INTO keywords(keywords) VALUES ('optimize')")
+            (files.parent / INDEX_FILE).unlink(missing_ok=True)  # made anew without what has gone
     if marked and _emptied_log(database.connection):
         with database.writing() as connection:
             connection.execute("DELETE FROM meta WHERE key = ?", (_MARK,))
