@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app import terminal
-from app.batch_summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
+from app.batch.summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
 from app.commands_documents import Json, Kb, opened
 from app.commands_questions import lingering
 from app.problem import Problem, tell
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
-    from app.batch import BatchResult
-    from app.batch_cost import Cost
-    from app.batch_options import BatchOptions
-    from app.batch_progress import Progress
-    from app.batch_question import BatchAnswer
-    from app.batch_state import BatchLog
-    from app.batch_stop import Stop
+    from app.batch.cost import Cost
+    from app.batch.options import BatchOptions
+    from app.batch.progress import Progress
+    from app.batch.question import BatchAnswer
+    from app.batch.run import BatchResult
+    from app.batch.state import BatchLog
+    from app.batch.stop import Stop
     from app.question_file import QuestionFile
-    from app.question_file_columns import Columns
+    from app.question_file.columns import Columns
 
 _COLUMN = "Name of the column, or its number from 1; guessed where it is not given."
 
@@ -63,8 +63,8 @@ def batch(
     as_json: Json = False,
 ) -> None:
     """Answer a file of questions, reading each document once; a row that fails says why beside the others."""
-    from app.batch_options import BatchOptions, read_instructions, read_schema
-    from app.question_file_columns import Columns
+    from app.batch.options import BatchOptions, read_instructions, read_schema
+    from app.question_file.columns import Columns
 
     try:
         options = BatchOptions(
@@ -117,8 +117,8 @@ def _read(wanted: _Wanted, columns: Columns) -> QuestionFile:
 
 
 def _say_cost(wanted: _Wanted, columns: Columns) -> int:
-    from app.batch import open_log
-    from app.batch_state import log_path
+    from app.batch.run import open_log
+    from app.batch.state import log_path
 
     file = _read(wanted, columns)
     log = None
@@ -133,10 +133,10 @@ def _say_cost(wanted: _Wanted, columns: Columns) -> int:
 
 
 def _answer(wanted: _Wanted, columns: Columns) -> int:
-    from app.batch import open_log
-    from app.batch_state import log_path
-    from app.question_file_out import check_output
-    from app.question_file_report import check_report
+    from app.batch.run import open_log
+    from app.batch.state import log_path
+    from app.question_file.report import check_report
+    from app.question_file.write import check_output
 
     file, out = _read(wanted, columns), wanted.out
     check_output(file, out)
@@ -155,8 +155,8 @@ def _answer(wanted: _Wanted, columns: Columns) -> int:
 
 
 async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None) -> Cost:
-    from app.batch import cost
-    from app.batch_bar import batch_bar
+    from app.batch.bar import batch_bar
+    from app.batch.run import cost
 
     assistant = await asyncio.to_thread(opened)
     try:
@@ -167,9 +167,9 @@ async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None)
 
 
 async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
-    from app.batch_report import write_batch_report
-    from app.batch_stop import Stop
-    from app.question_file_out import write_answers
+    from app.batch.report import write_batch_report
+    from app.batch.stop import Stop
+    from app.question_file.write import write_answers
 
     stop = Stop()
     assistant = await asyncio.to_thread(opened)
@@ -196,9 +196,9 @@ async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
 async def _answered(
     assistant: Assistant, file: QuestionFile, wanted: _Wanted, log: BatchLog, stop: Stop
 ) -> BatchResult:
-    from app.batch import run
-    from app.batch_bar import batch_bar
-    from app.question_file_out import LiveAnswers
+    from app.batch.bar import batch_bar
+    from app.batch.run import run
+    from app.question_file.write import LiveAnswers
 
     with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, wanted.out) as live:
         for logged in log.logged.values():

@@ -1,0 +1,98 @@
+"""Decides what is said of a batch before and after it: its cost, its figures, how to go on, and the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app import terminal
+from app.problem import Problem
+
+if TYPE_CHECKING:
+    from app.batch.cost import Cost
+    from app.batch.run import BatchResult
+
+INTERRUPTED = 130
+
+
+def print_cost(cost: Cost, as_json: bool) -> None:
+    from app.batch.cost import cost_words
+
+    if as_json:
+        terminal.print_json(cost)
+    else:
+        terminal.out().print(terminal.safe(cost_words(cost)))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `--json` prints at the end; `prefills` are reads of this run, `read_tokens` what they computed."""
+
+    out: str
+    questions: int
+    answered: int
+    failed: int
+    left: int
+    prefills: int
+    read_tokens: int
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reuse: float | None
+    seconds: float
+    retries: int
+    restarts: int
+    stopped: dict[str, str] | None
+
+
+def summary(result: BatchResult, out: Path) -> Summary:
+    progress, stopped = result.progress, result.stopped
+    return Summary(
+        str(out),
+        progress.num_questions,
+        progress.num_done - progress.num_failed,
+        progress.num_failed,
+        progress.num_left,
+        progress.num_reads,
+        progress.read_tokens,
+        progress.prompt_tokens,
+        progress.cached_tokens,
+        progress.output_tokens,
+        None if progress.reuse is None else round(progress.reuse, 4),
+        round(progress.elapsed_s, 3),
+        progress.num_retries,
+        result.num_restarts,
+        None if stopped is None else {"code": stopped.code, "message": stopped.message},
+    )
+
+
+def print_result(result: BatchResult, out: Path, as_json: bool) -> None:
+    from app.batch.bar import figures, lasting
+
+    progress = result.progress
+    if as_json:
+        terminal.print_json(summary(result, out))
+    else:
+        told = figures(progress)
+        read = f"{terminal.count(progress.num_reads, 'prefill')} in {lasting(progress.elapsed_s)}"
+        answered = (
+            f"{progress.num_done - progress.num_failed:,} of {terminal.count(progress.num_questions, 'question')}"
+        )
+        again = f" {result.num_restarts} times the engine had to be found again." if result.num_restarts else ""
+        terminal.out().print(
+            terminal.safe(f"{answered} answered, {read}{', ' + told if told else ''}; written to {out}.{again}")
+        )
+    if result.stopped is not None:
+        terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {how_to_go_on(progress.num_done)}"))
+
+
+def how_to_go_on(num_done: int) -> str:
+    return f"{terminal.count(num_done, 'row')} are kept; the same command with --resume goes on."
+
+
+def exit_code(result: BatchResult) -> int:
+    if result.stopped is not None:
+        return INTERRUPTED if result.stopped.code == "interrupted" else terminal.FAILED
+    failed = result.progress.num_failed
+    return terminal.DONE if not failed else terminal.SOME_FAILED if failed < len(result.answers) else terminal.FAILED
