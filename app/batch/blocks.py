@@ -43,6 +43,10 @@ class Blocks:
             yield parent
 
 
-def reading(token_ids: Sequence[int]) -> tuple[int, ...]:
-    """What is sent to have a prefix read: it, and one more token, the one that begins every question."""
-    return (*token_ids, token_ids[0])
+def reading(token_ids: Sequence[int], block_size: int) -> tuple[int, ...]:
+    """What is sent to have a prefix read: its whole blocks, and one token behind them.
+
+    What is left of its last block is computed with each question. An engine that reads in several steps sends one token
+    more with each of them; how many steps it takes depends on how busy it is, and nobody can tell beforehand.
+    """
+    return (*token_ids[: len(token_ids) // block_size * block_size], token_ids[0])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.batch.question import BatchAnswer, BatchError, BatchQuestion
 from app.conversation import Conversation, Turn
+from app.filters import filters_in
 from app.problem import Problem, tell
 from app.words import language_of, nothing_relevant
 
@@ -144,15 +145,15 @@ class _Choosing:
         self._tell(len(self._choices) + len(self._answers), len(self._questions))
 
     async def _planned(self, question: BatchQuestion) -> Choice | BatchAnswer:
-        if question.filters:
-            names = ", ".join(name for name, _ in question.filters)
-            raise Problem("unknown_filter", f"A search can't be narrowed by {names}; leave it out, or name a document.")
+        filters = filters_in((*self._options.filters, *question.filters))
         before = self._before(question)
         kb = question.kb or self._options.kb
         find = self._assistant.find
         doc_id = None if question.document is None else (await asyncio.to_thread(find, question.document, kb)).id
         conversation = Conversation(list(before)) if before else None
-        planned = await self._assistant.plan(question.question, kb=kb, doc_id=doc_id, conversation=conversation)
+        planned = await self._assistant.plan(
+            question.question, kb=kb, doc_id=doc_id, filters=filters, conversation=conversation
+        )
         if not planned.sections:
             said = nothing_relevant(planned.num_documents, language_of(question.question))
             self._conversations[question.id] = before

@@ -6,13 +6,14 @@ computed before, and never its last token.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.batch.bar import lasting
 from app.batch.blocks import Blocks, reading
 from app.batch.plan import Group
+from app.batch.pool import Pool
 from app.batch.rates import Rates
 
 if TYPE_CHECKING:
@@ -54,16 +55,17 @@ def count(
     groups: Sequence[Group],
     *,
     apart: str,
-    block_size: int,
-    warm: Collection[str],
+    pool: Pool,
+    resident: Mapping[str, int],
     rates: Rates | None,
 ) -> Cost:
     """Counts the groups in their order, in a pool that keeps what is in use. Blocking: it lays out every prompt.
 
     Args:
         apart: See `BatchOptions.apart`.
-        warm: Handles of the prefixes that the engine holds whole.
+        resident: Tokens that the engine holds of each prefix, by handle.
     """
+    block_size = pool.block_size
     blocks = Blocks(block_size)
     read_tokens = question_tokens = plain_tokens = reads = 0
     read_before: set[str] = set()
@@ -72,14 +74,16 @@ def count(
             read = reader.read(choice.plan, choice.kb, apart)
             prefix = read.prefix
             if number == 0 and group.prefix not in read_before:
-                computed = blocks.computed(prefix.namespace, reading(prefix.token_ids))
+                held = resident.get(group.prefix, 0)
+                blocks.computed(prefix.namespace, prefix.token_ids[:held])
+                computed = blocks.computed(prefix.namespace, reading(prefix.token_ids, block_size))
                 read_before.add(group.prefix)
-                if group.prefix not in warm:
+                if not pool.is_warm(group.num_tokens, held):
                     reads += 1
                     read_tokens += computed
             prompt, _ = reader.ask(read, choice.question.question, None)
             plain_tokens += prompt.num_tokens
-            behind = prefix.num_tokens // block_size * block_size
+            behind = pool.whole(prefix.num_tokens)
             question_tokens += blocks.computed(prefix.id, prompt.token_ids[behind:])
     choices = [choice for group in groups for choice in group.choices]
     seconds = None

@@ -24,6 +24,7 @@ class BatchOptions:
 
     Attributes:
         kb: The knowledge base of rows that name none.
+        filters: (one of `app.filters.KINDS`, its words): what narrows the search of rows that say nothing else.
         at_once: Answers that run at the same time, at most; None follows the engine's profile.
         instructions: In place of ours, before each document; empty: ours. Another text is another prefix: what was
             read for other questions is not found with it.
@@ -35,6 +36,7 @@ class BatchOptions:
     """
 
     kb: str = "default"
+    filters: tuple[tuple[str, str], ...] = ()
     at_once: int | None = None
     instructions: str = ""
     schema: str = ""

@@ -35,6 +35,10 @@ class Pool:
         """How many answers find room beside what they are about, `at_once` of them at most and one at least."""
         return max(1, min(at_once, (self.num_tokens - prefix_tokens) // (QUESTION_TOKENS + answer_tokens)))
 
+    def whole(self, num_tokens: int) -> int:
+        """Tokens in a prefix's whole blocks: all that can be held of it."""
+        return num_tokens // self.block_size * self.block_size
+
     def is_warm(self, num_tokens: int, resident_tokens: int) -> bool:
         """Whether all whole blocks of a prefix are held; each question computes what is left of the last one."""
         return num_tokens - resident_tokens < self.block_size

@@ -17,7 +17,7 @@ class BatchQuestion:
         document: What names the document to ask about, as in `readonce ask --doc`; None: retrieval decides.
         kb: The knowledge base; None: the batch's.
         follow_up_of: The id of the question that it follows, asked with that question and its answer before it.
-        filters: (name, value) of what else narrows the search, in the row's order.
+        filters: (one of `app.filters.KINDS`, its words) of what else narrows the search; each goes before the batch's.
         extra: (column, cell) of the row as it was read, in its order.
     """
 

@@ -149,12 +149,8 @@ async def cost(
         link.reader,
         plan.groups,
         apart=options.apart,
-        block_size=plan.pool.block_size,
-        warm={
-            group.prefix
-            for group in plan.groups
-            if plan.pool.is_warm(group.num_tokens, plan.resident.get(group.prefix, 0))
-        },
+        pool=plan.pool,
+        resident=plan.resident,
         rates=load_rates(assistant.settings),
     )
     return await asyncio.to_thread(counted)

@@ -148,7 +148,8 @@ class Runner:
         self._tally.num_retries = self._link.num_retries
         if resident is None and group.is_again:
             return None  # it is there still, as far as can be told
-        num_read = group.num_tokens - held if group.is_again else min(group.num_tokens - held + 1, fresh)
+        missing = self._pool.whole(group.num_tokens) - held + 1
+        num_read = missing if group.is_again else min(missing, fresh)
         self._tally.num_reads += 1
         self._tally.read_tokens += num_read
         if is_alone and self._num_running == 0:
@@ -160,7 +161,7 @@ class Runner:
     def _not_known(self, group: Group) -> int:
         choice = group.choices[0]
         prefix = self._link.reader.read(choice.plan, choice.kb, self._options.apart).prefix
-        return self._blocks.computed(prefix.namespace, reading(prefix.token_ids))
+        return self._blocks.computed(prefix.namespace, reading(prefix.token_ids, self._pool.block_size))
 
     async def _settle(self, choice: Choice, group: Group, error: Problem | None) -> None:
         """Asks one question once its turn has come, and keeps what became of it."""

@@ -115,7 +115,7 @@ def _locked(path: Path) -> IO[bytes]:
 def _fingerprint(questions: Sequence[BatchQuestion], options: BatchOptions) -> str:
     """Another one where any question, or what all are answered with, is another."""
     digest = hashlib.sha256()
-    for part in (options.kb, options.instructions, options.schema):
+    for part in (options.kb, options.instructions, options.schema, *map("=".join, options.filters)):
         digest.update(part.encode() + b"\0")
     for question in questions:
         digest.update(json.dumps(asdict(question), ensure_ascii=True).encode() + b"\n")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from app import terminal
 from app.problem import Problem
 
 
@@ -26,3 +30,25 @@ class Stop:
     def ask_for(self, problem: Problem) -> None:
         self.problem = self.problem or problem
         self.wake()
+
+
+@contextmanager
+def interruptible(stop: Stop) -> Iterator[None]:
+    """The first Ctrl-C lets the running answers finish; a second one, or one before any runs, ends all at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def interrupt() -> None:
+        if stop.is_heard and not stop.is_asked_for():
+            terminal.say("Finishing the answers that run; Ctrl-C once more ends them.")
+            stop.ask_for(Problem("interrupted", "Stopped as asked."))
+        else:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

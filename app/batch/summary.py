@@ -27,12 +27,18 @@ def print_cost(cost: Cost, as_json: bool) -> None:
 
 @dataclass(frozen=True)
 class Summary:
-    """What `--json` prints at the end; `prefills` are reads of this run, `read_tokens` what they computed."""
+    """What `--json` prints at the end.
+
+    Attributes:
+        failed: Rows with an error, those that could not be asked among them: `refused`.
+        prefills: Reads of this run; `read_tokens` is what they computed.
+    """
 
     out: str
     questions: int
     answered: int
     failed: int
+    refused: int
     left: int
     prefills: int
     read_tokens: int
@@ -46,13 +52,14 @@ class Summary:
     stopped: dict[str, str] | None
 
 
-def summary(result: BatchResult, out: Path) -> Summary:
+def summary(result: BatchResult, out: Path, num_refused: int) -> Summary:
     progress, stopped = result.progress, result.stopped
     return Summary(
         str(out),
-        progress.num_questions,
+        progress.num_questions + num_refused,
         progress.num_done - progress.num_failed,
-        progress.num_failed,
+        progress.num_failed + num_refused,
+        num_refused,
         progress.num_left,
         progress.num_reads,
         progress.read_tokens,
@@ -67,21 +74,29 @@ def summary(result: BatchResult, out: Path) -> Summary:
     )
 
 
-def print_result(result: BatchResult, out: Path, as_json: bool) -> None:
+def print_result(result: BatchResult, out: Path, as_json: bool, num_refused: int = 0) -> None:
+    """Says how it ended.
+
+    Args:
+        num_refused: Requests of the file that could not be asked.
+    """
     from app.batch.bar import figures, lasting
 
     progress = result.progress
     if as_json:
-        terminal.print_json(summary(result, out))
+        terminal.print_json(summary(result, out, num_refused))
     else:
         told = figures(progress)
         read = f"{terminal.count(progress.num_reads, 'prefill')} in {lasting(progress.elapsed_s)}"
         answered = (
             f"{progress.num_done - progress.num_failed:,} of {terminal.count(progress.num_questions, 'question')}"
         )
+        refused = f", {terminal.count(num_refused, 'request')} refused" if num_refused else ""
         again = f" {result.num_restarts} times the engine had to be found again." if result.num_restarts else ""
         terminal.out().print(
-            terminal.safe(f"{answered} answered, {read}{', ' + told if told else ''}; written to {out}.{again}")
+            terminal.safe(
+                f"{answered} answered, {read}{', ' + told if told else ''}{refused}; written to {out}.{again}"
+            )
         )
     if result.stopped is not None:
         terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {how_to_go_on(progress.num_done)}"))
@@ -91,8 +106,9 @@ def how_to_go_on(num_done: int) -> str:
     return f"{terminal.count(num_done, 'row')} are kept; the same command with --resume goes on."
 
 
-def exit_code(result: BatchResult) -> int:
+def exit_code(result: BatchResult, num_refused: int = 0) -> int:
+    """By how many rows have no answer, those that could not be asked among them."""
     if result.stopped is not None:
         return INTERRUPTED if result.stopped.code == "interrupted" else terminal.FAILED
-    failed = result.progress.num_failed
-    return terminal.DONE if not failed else terminal.SOME_FAILED if failed < len(result.answers) else terminal.FAILED
+    failed, all_rows = result.progress.num_failed + num_refused, len(result.answers) + num_refused
+    return terminal.DONE if not failed else terminal.SOME_FAILED if failed < all_rows else terminal.FAILED

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.filters import KINDS, kind_named
 from app.problem import Problem
 from app.question_file.table import Row, Table
 
@@ -42,7 +43,12 @@ _SHOWN_NAMES = 12
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a person named; None or (): guessed; "": there is none."""
+    """The columns that a person named; None or (): guessed; "": there is none.
+
+    Attributes:
+        filters: Columns that narrow the search of their rows. By what, one of `app.filters.KINDS`, its name says, or
+            what stands behind "=": "Sheets=pages". None is guessed.
+    """
 
     questions: tuple[str, ...] = ()
     document: str | None = None
@@ -54,14 +60,18 @@ class Columns:
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns mean, each by its place from 0; at least one holds questions."""
+    """What the columns mean, each by its place from 0; at least one holds questions.
+
+    Attributes:
+        filters: (one of `app.filters.KINDS`, place).
+    """
 
     questions: tuple[int, ...]
     document: int | None = None
     kb: int | None = None
     id: int | None = None
     follow_up_of: int | None = None
-    filters: tuple[int, ...] = ()
+    filters: tuple[tuple[str, int], ...] = ()
 
     def words(self, names: Sequence[str]) -> str:
         """ "Questions stand in “question”, documents in “doc_id”, ids in “id”." """
@@ -74,8 +84,7 @@ class Roles:
         ):
             if column is not None:
                 told.append(f"{what} in {_listed((column,), names)}")
-        if self.filters:
-            told.append(f"filters in {_listed(self.filters, names)}")
+        told += [f"{kind} to search in {_listed((column,), names)}" for kind, column in self.filters]
         return ", ".join(told) + "."
 
 
@@ -178,8 +187,35 @@ def _roles(names: Sequence[str], columns: Columns, missing: Callable[[str, str],
         kb=one(columns.kb, "--kb-column", _KB),
         id=one(columns.id, "--id-column", _ID),
         follow_up_of=one(columns.follow_up_of, "--follow-up-column", _FOLLOW_UP),
-        filters=tuple(at for name in columns.filters for at in find(name, "--filter-column")),
+        filters=_filters(names, columns, find),
     )
+
+
+def _filters(
+    names: Sequence[str], columns: Columns, find: Callable[[str, str], Iterator[int]]
+) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for given in columns.filters:
+        name, _, kind = given.rpartition("=")
+        if not name or kind_named(kind) is None:
+            name, kind = given, ""
+        for at in find(name, "--filter-column"):
+            narrows = kind_named(kind or names[at])
+            if narrows is None:
+                raise Problem(
+                    "bad_question_file",
+                    f"What “{name}” narrows a search by is not known: write --filter-column '{name}=KIND', with "
+                    f"{', '.join(KINDS[:-1])} or {KINDS[-1]} for KIND.",
+                    usage=True,
+                )
+            if found.setdefault(narrows, at) != at:
+                raise Problem(
+                    "bad_question_file",
+                    f"“{names[found[narrows]]}” and “{names[at]}” both narrow a search by {narrows}: name one of them "
+                    "(--filter-column).",
+                    usage=True,
+                )
+    return tuple(found.items())
 
 
 def _fold(name: str) -> str:

@@ -96,7 +96,7 @@ def _question(
         document=row.cell(roles.document) or None,
         kb=row.cell(roles.kb) or None,
         follow_up_of=follow_up_of,
-        filters=tuple((table.names[column], row.cell(column)) for column in roles.filters if row.cell(column)),
+        filters=tuple((kind, row.cell(column)) for kind, column in roles.filters if row.cell(column)),
         extra=tuple(zip(table.names, row.cells, strict=False)),
     )
 

@@ -91,7 +91,7 @@ def questions_of(num_documents: int, each: int) -> list[BatchQuestion]:
 
 def computed_tokens(engine: FakeEngine) -> int:
     """All prompt tokens that the engine computed, for reads and questions."""
-    return sum(call.prompt.num_tokens - (call.cached_tokens or 0) for call in engine.calls)
+    return sum(call.num_tokens - (call.cached_tokens or 0) for call in engine.calls)
 
 
 def prefills(engine: FakeEngine) -> int:

@@ -217,6 +217,26 @@ async def test_a_row_that_fails_keeps_no_other_from_its_answer(
     assert (result.progress.num_done, result.progress.num_failed, result.stopped) == (9, 8, None)
 
 
+async def test_rows_narrow_their_searches(settings: Settings, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """By tags here: a row's own go before the batch's, and where no document is left the row says so."""
+    assistant = assistant_of(settings, engine_of(tokenizer, 4), tokenizer)
+    add_documents(assistant, tmp_path, 3)
+    for number, tag in enumerate(("north", "south")):
+        assistant.corpus.change_tags(assistant.find(f"wall-{number:02}.md").id, "default", add=[tag])
+    asked = "How many steps has the wall?"
+    questions = [
+        BatchQuestion(0, "a", asked),
+        BatchQuestion(1, "b", asked, filters=(("tags", "south"),)),
+        BatchQuestion(2, "c", asked, filters=(("tags", "north, south"),)),
+        BatchQuestion(3, "d", asked, "wall-02.md", filters=(("pages", "two"), ("tags", ""))),
+    ]
+    result = await run(assistant, questions, BatchOptions(filters=(("tags", "North"),)))
+    await assistant.close()
+    assert [answer.document for answer in result.answers] == ["Wall 00", "Wall 01", "", ""]
+    codes = [answer.error.code if answer.error else "" for answer in result.answers]
+    assert codes == ["", "", "nothing_matches", "bad_filter"]
+
+
 async def test_too_many_failures_stop_a_batch(settings: Settings, tokenizer: Tokenizer, tmp_path: Path) -> None:
     """More than allowed; what was answered is kept."""
     engine = engine_of(tokenizer, 4)

@@ -182,6 +182,36 @@ def test_rows_that_fail_are_told_by_the_exit_code(file: Path, engine: FakeEngine
     assert {row["document"] for row in wrong} == {"wall-99.md"}
 
 
+def test_requests_that_cannot_be_asked_count_as_failed(
+    file: Path, engine: FakeEngine, command: Run, tmp_path: Path
+) -> None:
+    """Two requests of OpenAI's format, of which one has no question: 3, and a line for each."""
+    message = {"role": "user", "content": "How many steps has wall 00?"}
+    lines = [
+        {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": {"messages": messages}}
+        for name, messages in (("a", [message]), ("b", []))
+    ]
+    (tmp_path / "requests.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    code, out, _ = command("batch", str(tmp_path / "requests.jsonl"), "--json")
+    said = json.loads(out)
+    assert (code, said["questions"], said["answered"], said["failed"], said["refused"]) == (3, 2, 1, 1, 1)
+    answers = [json.loads(line) for line in (tmp_path / "requests-answers.jsonl").read_text().splitlines()]
+    assert [answer["error"] and answer["error"]["code"] for answer in answers] == [None, "bad_request"]
+    code, out, _ = command("batch", str(tmp_path / "requests.jsonl"), "-o", str(tmp_path / "again.jsonl"))
+    assert (code, "1 of 1 question answered, 0 prefills" in out, "1 request refused; written" in out) == (3, True, True)
+
+
+def test_a_filter_beside_the_file_narrows_all_its_rows(
+    file: Path, engine: FakeEngine, command: Run, tmp_path: Path
+) -> None:
+    """No document bears the tag: each row says so; a wrong filter stops before anything is read."""
+    code, out, _ = command("batch", str(file), "--tag", "none", "--document-column", "", "--json")
+    assert (code, json.loads(out)["failed"], engine.calls) == (1, 120, [])
+    assert {row["error"].split(":")[0] for row in rows(tmp_path / "file-answers.csv")} == {"nothing_matches"}
+    code, out, _ = command("batch", str(file), "--pages", "three", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (2, "bad_filter")
+
+
 def test_answers_that_miss_the_schema_are_errors(
     file: Path, settings: Settings, tokenizer: Tokenizer, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +228,7 @@ def test_answers_that_miss_the_schema_are_errors(
     code, _, _ = command("batch", str(file), "--schema", str(tmp_path / "schema.json"), "--at-once", "1")
     written = rows(tmp_path / "file-answers.csv")
     assert code == 3
-    assert {row["answer"] for row in written} == {'{"steps": 3}', ""}
+    assert {(row["answer"], row["steps"]) for row in written} == {('{"steps": 3}', "3"), ("", "")}
     assert {row["error"].split()[0].strip(":") for row in written if row["error"]} == {"schema_not_met", "answer_cut"}
     asked = [call for call in engine.calls if call.sampling.max_tokens == 16]
     assert {json.loads(call.sampling.schema)["required"][0] for call in asked} == {"steps"}

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.engine
 PACK = Path(__file__).parents[4] / "shared" / "eval" / "qa"
 CACHE = os.environ.get("READONCE_CACHE") or str(Path(user_cache_dir("readonce")) / "models")
 PLAIN_ROWS = 40
+_ENDED = re.compile(r"^vllm:request_success_total\{[^}]*\} (\S+)$", re.MULTILINE)
 _COMPUTED = re.compile(r'^vllm:prompt_tokens_by_source_total\{[^}]*source="local_compute"[^}]*\} (\S+)$', re.MULTILINE)
 
 
@@ -48,11 +49,13 @@ def settings(tmp_path: Path) -> Settings:
     )
 
 
-def computed_tokens(assistant: Assistant) -> int:
-    """Prompt tokens that the engine computed since its start."""
+def counters(assistant: Assistant) -> tuple[int, int]:
+    """(prompt tokens computed, requests ended) since the engine's start, by vLLM's own count."""
     url = assistant.engine_status().url
     with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
-        return round(sum(float(value) for value in _COMPUTED.findall(answer.read().decode())))
+        said = answer.read().decode()
+    computed, ended = (sum(float(value) for value in one.findall(said)) for one in (_COMPUTED, _ENDED))
+    return round(computed), round(ended)
 
 
 async def ask(assistant: Assistant, question: str, doc_id: str) -> Answer:
@@ -85,33 +88,40 @@ async def test_a_shuffled_file_reads_each_section_once(settings: Settings) -> No
         ]
         shuffled = random.Random(3).sample(in_file, len(in_file))
         questions = [replace(question, row=row) for row, question in enumerate(shuffled)]
+        # How fast this engine is is learnt from others of the file, with instructions of their own: nothing is shared.
+        other = BatchOptions(instructions="Answer from the document and name the paragraph.")
+        await run(assistant, questions[::3], other)
         said = await cost(assistant, questions)
-        before = computed_tokens(assistant)
+        before = counters(assistant)
         result = await run(assistant, questions)
-        computed = computed_tokens(assistant) - before
-        again = await cost(assistant, questions)
+        computed, ended = (now - then for now, then in zip(counters(assistant), before, strict=True))
         view = assistant.cache()
         pool_tokens = view.pool_tokens if view else 0
 
-        before, num_plain = computed_tokens(assistant), 0
+        before, num_plain = counters(assistant), 0
         for question in shuffled[:PLAIN_ROWS]:
             answer = await ask(assistant, question.question, assistant.find(question.document or "").id)
             num_plain += answer.receipt is not None  # None: nothing relevant was found, and no model was asked
-        plain = (computed_tokens(assistant) - before) / num_plain
+        plain = (counters(assistant)[0] - before[0]) / num_plain
     finally:
         await assistant.close(linger=False)
     progress = result.progress
     each = computed / progress.num_asked
+    # A read goes in steps, as many as the machine's load asks for, with one token more in each but the first.
+    steps = ended - progress.num_asked - progress.num_reads
+    assert said.seconds is not None
     print(
         f"\n{len(questions)} questions, {progress.num_asked} to the model, {said.prefixes} sections, a pool of"
-        f" {pool_tokens:,} tokens: said {said.reads} prefills and {said.computed_tokens:,} tokens;"
-        f" {progress.num_reads} prefills, {computed:,} tokens computed, {progress.reuse:.1%} reused,"
-        f" {progress.elapsed_s:.0f} s, {progress.num_failed} failed; the same again would take {again.seconds} s with"
-        f" {again.reads} prefills; a plain loop computes {plain:,.0f} tokens a question, the batch {each:,.0f}"
+        f" {pool_tokens:,} tokens: said {said.reads} prefills, {said.read_tokens:,} + {said.question_tokens:,} tokens,"
+        f" {said.seconds:.0f} s; {progress.num_reads} prefills, {computed:,} tokens computed, {steps} of them for"
+        f" further steps of reading, {progress.reuse:.1%} reused, {progress.elapsed_s:.0f} s,"
+        f" {progress.num_failed} failed; by the receipts {progress.read_tokens:,} +"
+        f" {progress.prompt_tokens - progress.cached_tokens:,}; a plain loop computes {plain:,.0f} tokens a question,"
+        f" the batch {each:,.0f}"
     )
     assert (len(result.answers), progress.num_failed) == (len(questions), 0)
     assert progress.num_reads <= 1.05 * said.prefixes
-    assert abs(computed - said.computed_tokens) <= 0.02 * said.computed_tokens
+    assert (progress.num_reads, computed - steps) == (said.reads, said.computed_tokens)
     assert plain > 2 * each
 
 

@@ -76,15 +76,39 @@ def test_each_row_keeps_its_cells_in_order(tmp_path):
 
 def test_columns_are_named_by_the_person_before_any_guess(tmp_path):
     """Names count whatever their case; a number counts columns from 1; an empty name means that there is none."""
-    path = saved(tmp_path, "q.csv", "question,Frage,Quelle,Basis,file\nold,Was kostet es?,a.pdf,ops,b.pdf\n")
-    one = read_questions(path, Columns(("frage",), document="3", kb="BASIS", filters=("file",))).questions[0]
+    path = saved(tmp_path, "q.csv", "question,Frage,Quelle,Basis,file,Page\nold,Was kostet es?,a.pdf,ops,7,3-\n")
+    columns = Columns(("frage",), document="3", kb="BASIS", filters=("file=tags", "page"))
+    one = read_questions(path, columns).questions[0]
     assert (one.question, one.document, one.kb, one.filters) == (
         "Was kostet es?",
         "a.pdf",
         "ops",
-        (("file", "b.pdf"),),
+        (("tags", "7"), ("pages", "3-")),
     )
     assert asked(path, Columns(document=""))[0] == ("row 2", "old", None)
+
+
+@pytest.mark.parametrize(
+    ("filters", "sentence"),
+    [
+        (
+            ("owner",),
+            "What “owner” narrows a search by is not known: write --filter-column 'owner=KIND', with pages, tags, "
+            "since or until for KIND.",
+        ),
+        (("colour=tags",), "q.csv has no column “colour” (it has “question”, “owner”, “Tags”): mend --filter-column."),
+        (
+            ("Tags", "owner=tags"),
+            "“Tags” and “owner” both narrow a search by tags: name one of them (--filter-column).",
+        ),
+    ],
+)
+def test_a_filter_that_says_nothing_is_refused(tmp_path, filters, sentence):
+    """A column narrows by its name, or by what stands behind it; each kind has one column."""
+    path = saved(tmp_path, "q.csv", "question,owner,Tags\nWhat?,Ann,x\n")
+    with pytest.raises(Problem) as caught:
+        read_questions(path, Columns(filters=filters))
+    assert (caught.value.code, caught.value.message, caught.value.usage) == ("bad_question_file", sentence, True)
 
 
 @pytest.mark.parametrize(
