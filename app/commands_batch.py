@@ -199,7 +199,15 @@ async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
         with interruptible(stop):
             result = await _answered(assistant, file, wanted, log, stop)
         write = partial(write_answers, file, result.answers, wanted.out, schema=wanted.options.schema)
-        for sentence in await asyncio.to_thread(write):
+        try:
+            said = await asyncio.to_thread(write)
+        except OSError as error:
+            raise Problem(
+                "output_failed",
+                f"{wanted.out} can't be written ({error.strerror or error}): make room there. "
+                + how_to_go_on(result.progress.num_done),
+            ) from error
+        for sentence in said:
             terminal.say(sentence)
         if wanted.report is not None:
             await asyncio.to_thread(write_batch_report, assistant, file.path, wanted.options, result, wanted.report)

@@ -54,9 +54,12 @@ def keep_rates(settings: Settings, rates: Rates) -> None:
     kept[_engine(settings)] = asdict(rates)
     with contextlib.suppress(OSError):
         handle, name = tempfile.mkstemp(dir=settings.home, prefix=_NAME)
-        with open(handle, "w", encoding="utf-8") as file:
-            json.dump(kept, file, indent=1)
-        os.replace(name, path)
+        try:
+            with open(handle, "w", encoding="utf-8") as file:
+                json.dump(kept, file, indent=1)
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
 
 
 def _engine(settings: Settings) -> str:

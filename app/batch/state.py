@@ -56,22 +56,25 @@ class BatchLog:
         """Begins a log, or goes on with one.
 
         Raises:
-            Problem: `batch_runs` where another process writes it, `batch_begun` where there is one and `resume` is
-                False, `other_batch` where it is of other questions or options.
+            Problem: `batch_runs` where another process writes it, `batch_begun` where one holds answers and `resume`
+                is False, `other_batch` where it is of other questions or options.
         """
         file = _locked(path)
         try:
             head = {"version": _VERSION, "batch": _fingerprint(questions, options)}
             logged: dict[int, Logged] = {}
             if file.seek(0, os.SEEK_END):
-                if not resume:
+                if not resume and _holds_answers(file):
                     raise Problem(
                         "batch_begun",
                         f"{path} holds the answers of a batch that was not finished; add --resume to go on with it, "
                         "or delete the file to begin anew.",
                         usage=True,
                     )
-                logged = _read(file, head, path)
+                if resume:
+                    logged = _read(file, head, path)
+                else:  # it ended before its first answer: nothing is lost
+                    file.truncate(0)
             if file.seek(0, os.SEEK_END) == 0:
                 _write(file, head)
                 _sync_folder(path)
@@ -120,6 +123,11 @@ def _fingerprint(questions: Sequence[BatchQuestion], options: BatchOptions) -> s
     for question in questions:
         digest.update(json.dumps(asdict(question), ensure_ascii=True).encode() + b"\n")
     return digest.hexdigest()
+
+
+def _holds_answers(file: IO[bytes]) -> bool:
+    file.seek(0)
+    return sum(line.endswith(b"\n") for line in file) > 1
 
 
 def _read(file: IO[bytes], head: dict[str, Any], path: Path) -> dict[int, Logged]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,8 +99,19 @@ def print_result(result: BatchResult, out: Path, as_json: bool, num_refused: int
                 f"{answered} answered, {read}{', ' + told if told else ''}{refused}; written to {out}.{again}"
             )
         )
+        _tell_failures(result)
     if result.stopped is not None:
         terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {how_to_go_on(progress.num_done)}"))
+
+
+def _tell_failures(result: BatchResult) -> None:
+    """The commonest reason of rows without an answer: where all have it, nobody has to open the file for it."""
+    errors = [answer.error for answer in result.answers if answer.error is not None]
+    if errors:
+        code, often = Counter(error.code for error in errors).most_common(1)[0]
+        message = next(error.message for error in errors if error.code == code)
+        which = "each of them" if often == len(errors) else f"{often:,} of them"
+        terminal.say(f"{terminal.count(len(errors), 'row')} failed, {which} with {code}, such as: {message}")
 
 
 def how_to_go_on(num_done: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +112,7 @@ def _bytes(path: Path) -> bytes:
     if path.stat().st_size > MOST_BYTES:
         raise Problem("bad_question_file", f"{path.name} has more than {MOST_BYTES // 2**20} MiB: split it.")
     data = path.read_bytes()
-    if not data.strip():
+    if not data.removeprefix(codecs.BOM_UTF8).strip():
         raise Problem("bad_question_file", f"{path.name} is empty: write a question a row, and try again.")
     return data
 

@@ -6,6 +6,7 @@ import codecs
 from dataclasses import dataclass
 from typing import Self
 
+from app.terminal import count
 from ingest.encoding import decode_known
 
 _MARKS = (
@@ -15,6 +16,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# UTF-16 has more zeros than one in so many bytes, in the languages that are also sound UTF-8.
+_TEXT_FOR_A_ZERO = 16
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,12 @@ class TextForm:
         Raises:
             IngestError: `unknown_encoding` or `garbled_text`.
         """
+        data, said = _without_zeros(data)
         known = decode_known(data, name)
         mark, encoding = next((pair for pair in _MARKS if data.startswith(pair[0])), (b"", known.encoding))
         crlf = known.text.count("\r\n")
         newline = "\r\n" if 2 * crlf > known.text.count("\n") else "\n"
-        return known.text, cls(encoding, mark, newline), known.warnings
+        return known.text, cls(encoding, mark, newline), [*said, *known.warnings]
 
     def holds(self, text: str) -> bool:
         """Whether its encoding has all these characters."""
@@ -59,6 +63,18 @@ class TextForm:
             return self.mark + sound.encode(self.encoding), []
         said = f"Written as UTF-8: {self.encoding} lacks characters that the answers use."
         return codecs.BOM_UTF8 + sound.encode(), [said]
+
+
+def _without_zeros(data: bytes) -> tuple[bytes, list[str]]:
+    """UTF-8 without the few zero bytes that a broken export leaves in it; with them it would pass for UTF-16."""
+    num_zeros = data.count(0)
+    if not 0 < num_zeros * _TEXT_FOR_A_ZERO < len(data):
+        return data, []
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data, []
+    return data.replace(b"\0", b""), [f"{count(num_zeros, 'zero byte')} left out."]
 
 
 PLAIN = TextForm()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import random
@@ -180,6 +181,53 @@ def test_rows_that_fail_are_told_by_the_exit_code(file: Path, engine: FakeEngine
     assert (code, said["answered"], said["failed"], said["left"], said["prefills"]) == (3, 100, 20, 0, 5)
     wrong = [row for row in rows(tmp_path / "file-answers.csv") if row["error"]]
     assert {row["document"] for row in wrong} == {"wall-99.md"}
+    _, _, err = command("batch", str(file), "-o", str(tmp_path / "again.csv"))
+    assert "20 rows failed, each of them with not_found, such as: " in err
+
+
+def test_a_disk_that_is_full_at_the_end_loses_no_answer(
+    file: Path, engine: FakeEngine, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence says how to go on; going on asks for nothing more and writes them all."""
+    from app.question_file import write
+
+    def full(out: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(write, "write_whole", full)
+        code, out, _ = command("batch", str(file), "--json")
+    said = json.loads(out)["error"]
+    assert (code, said["code"]) == (1, "output_failed")
+    assert said["message"].endswith(
+        "(No space left on device): make room there. 120 rows are kept; the same command with --resume goes on."
+    )
+    num_asked = len(engine.calls)
+    assert command("batch", str(file), "--resume")[0] == 0
+    assert (len(engine.calls), len(rows(tmp_path / "file-answers.csv"))) == (num_asked, 120)
+
+
+def test_what_ended_before_its_first_answer_needs_no_resume(
+    file: Path, engine: FakeEngine, command: Run, tmp_path: Path
+) -> None:
+    """Nothing is lost by beginning anew, so the same command does; with an answer it asks for --resume."""
+    out = tmp_path / "out.csv"
+    log_path(out).write_bytes(b'{"version": 0}\n{"answ')
+    assert command("batch", str(file), "-o", str(out))[0] == 0
+    log_path(out).write_bytes(b'{"version": 0}\n{"answer": 1}\n')
+    code, said, _ = command("batch", str(file), "-o", str(out), "--json")
+    assert (code, json.loads(said)["error"]["code"]) == (2, "batch_begun")
+
+
+def test_a_file_that_changed_meanwhile_is_not_gone_on_with(
+    file: Path, engine: FakeEngine, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row more, or another order: what is kept would stand beside the wrong questions."""
+    monkeypatch.setattr("app.batch.state.BatchLog.remove", lambda log: None)
+    assert command("batch", str(file))[0] == 0
+    file.write_text(file.read_text(encoding="utf-8") + "new,How wide is it?,wall-01.md,Eve\n", encoding="utf-8")
+    code, out, _ = command("batch", str(file), "--resume", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (2, "other_batch")
 
 
 def test_requests_that_cannot_be_asked_count_as_failed(

@@ -343,6 +343,17 @@ def request(custom_id: str, *messages: tuple[str, object], **more: object) -> st
     return json.dumps({"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body} | more)
 
 
+def test_a_few_zero_bytes_are_left_out_of_utf8(tmp_path):
+    """They make no UTF-16 of it; a file of nothing but a mark is empty."""
+    path = saved(tmp_path, "q.csv", b"id,question\n1,What\x00 does the ferry cost?\n")
+    file = read_questions(path)
+    assert [one.question for one in file.questions] == ["What does the ferry cost?"]
+    assert file.said[0] == "1 zero byte left out."
+    with pytest.raises(Problem) as caught:
+        read_questions(saved(tmp_path, "empty.csv", b"\xef\xbb\xbf\r\n"))
+    assert caught.value.message == "empty.csv is empty: write a question a row, and try again."
+
+
 def test_a_batch_of_requests_is_read_as_questions(tmp_path):
     """The last user message is the question; document and what it follows up stand in the metadata."""
     lines = [
