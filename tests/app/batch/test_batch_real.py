@@ -73,6 +73,40 @@ async def first_token_ms(assistant: Assistant, question: str, doc_id: str) -> fl
     return receipt.first_token_ms
 
 
+async def test_a_dry_run_is_right_to_the_token(settings: Settings, tmp_path: Path) -> None:
+    """What it says is what vLLM counts, but for one token in each further step of a read; the time is told beside."""
+    assistant = Assistant.open(settings)
+    try:
+        for number in range(6):
+            write(tmp_path, f"station-{number}.md", f"# Station {number}\n\n" + long_text(3))
+            await asyncio.to_thread(assistant.add, tmp_path / f"station-{number}.md")
+        questions = [
+            BatchQuestion(row, str(row), f"What colour is pump {NAMES[row % 3]}, {row}?", f"station-{row % 6}.md")
+            for row in range(36)
+        ]
+        # How fast this engine is it learns from a batch with instructions of its own: nothing of it is found again.
+        await run(
+            assistant, questions[:3], BatchOptions(instructions="Answer from the document, and name a paragraph.")
+        )
+        said = await cost(assistant, questions)
+        before = counters(assistant)
+        result = await run(assistant, questions)
+        computed, ended = (now - then for now, then in zip(counters(assistant), before, strict=True))
+    finally:
+        await assistant.close(linger=False)
+    progress = result.progress
+    steps = ended - progress.num_asked - progress.num_reads
+    receipts = progress.prompt_tokens - progress.cached_tokens
+    print(
+        f"\n{cost_words(said)} It took {progress.elapsed_s:.0f} s, {progress.num_reads} prefills and {computed:,}"
+        f" tokens, {steps} of them in further steps; said: {said.read_tokens:,} + {said.question_tokens:,}, by the"
+        f" receipts {progress.read_tokens:,} + {receipts:,}"
+    )
+    assert (said.questions, said.reads, progress.num_reads, progress.num_failed) == (36, 6, 6, 0)
+    assert computed - steps == said.computed_tokens
+    assert progress.read_tokens == said.read_tokens
+
+
 @pytest.mark.skipif(not PACK.is_dir(), reason="the shared evaluation material is not beside this checkout")
 async def test_a_shuffled_file_reads_each_section_once(settings: Settings) -> None:
     """214 questions about ten documents in any order; the same file through a plain loop reads nearly each time."""
@@ -89,11 +123,8 @@ async def test_a_shuffled_file_reads_each_section_once(settings: Settings) -> No
         ]
         shuffled = random.Random(3).sample(in_file, len(in_file))
         questions = [replace(question, row=row) for row, question in enumerate(shuffled)]
-        # How fast this engine is is learnt from others of the file, with instructions of their own: nothing is shared.
-        other = BatchOptions(instructions="Answer from the document and name the paragraph.")
-        await run(assistant, questions[::12], other)
         said = await cost(assistant, questions)
-        print(f"\nsaid beforehand: {cost_words(said)}", flush=True)
+        print(f"\n{cost_words(said)}", flush=True)
         before = counters(assistant)
         result = await run(assistant, questions)
         computed, ended = (now - then for now, then in zip(counters(assistant), before, strict=True))
@@ -111,15 +142,11 @@ async def test_a_shuffled_file_reads_each_section_once(settings: Settings) -> No
     each = computed / progress.num_asked
     # A read goes in steps, as many as the machine's load asks for, with one token more in each but the first.
     steps = ended - progress.num_asked - progress.num_reads
-    assert said.seconds is not None
     print(
-        f"\n{len(questions)} questions, {progress.num_asked} to the model, {said.prefixes} sections, a pool of"
-        f" {pool_tokens:,} tokens: said {said.reads} prefills, {said.read_tokens:,} + {said.question_tokens:,} tokens,"
-        f" {said.seconds:.0f} s; {progress.num_reads} prefills, {computed:,} tokens computed, {steps} of them for"
+        f"{len(questions)} questions, {progress.num_asked} to the model, {said.prefixes} sections, a pool of"
+        f" {pool_tokens:,} tokens: {progress.num_reads} prefills, {computed:,} tokens computed, {steps} of them in"
         f" further steps of reading, {progress.reuse:.1%} reused, {progress.elapsed_s:.0f} s,"
-        f" {progress.num_failed} failed; by the receipts {progress.read_tokens:,} +"
-        f" {progress.prompt_tokens - progress.cached_tokens:,}; a plain loop computes {plain:,.0f} tokens a question,"
-        f" the batch {each:,.0f}"
+        f" {progress.num_failed} failed; a plain loop computes {plain:,.0f} tokens a question, the batch {each:,.0f}"
     )
     assert (len(result.answers), progress.num_failed) == (len(questions), 0)
     assert progress.num_reads <= 1.05 * said.prefixes
