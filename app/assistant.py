@@ -256,6 +256,7 @@ class Assistant:
         *,
         kb: str = DEFAULT_KB,
         doc_id: str | None = None,
+        filters: Filters | None = None,
         conversation: Conversation | None = None,
         report: Report | None = None,
     ) -> Plan:
@@ -265,7 +266,9 @@ class Assistant:
             Problem, EngineError, IngestError: One sentence each.
         """
         start = partial(self._ready, report)
-        return await self._finder.plan(checked(question), start, kb=kb, doc_id=doc_id, conversation=conversation)
+        return await self._finder.plan(
+            checked(question), start, kb=kb, doc_id=doc_id, filters=filters, conversation=conversation
+        )
 
     async def reader(self, report: Report | None = None) -> Reader:
         """What lays out prompts for the engine in use, which is found or started first.

@@ -3,72 +3,87 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from app import terminal
-from app.batch_summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
+from app.batch.arguments import (
+    AtOnce,
+    DocumentColumn,
+    DryRun,
+    FilterColumns,
+    FollowUpColumn,
+    IdColumn,
+    KbColumn,
+    MaxFailures,
+    Out,
+    QuestionColumns,
+    Questions,
+    ReportFile,
+    Resume,
+    Retries,
+    SchemaFile,
+    SystemFile,
+    Timeout,
+)
+from app.batch.summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
 from app.commands_documents import Json, Kb, opened
 from app.commands_questions import lingering
+from app.filters import Pages, Since, Until, WithTags, filters
 from app.problem import Problem, tell
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
-    from app.batch import BatchResult
-    from app.batch_cost import Cost
-    from app.batch_options import BatchOptions
-    from app.batch_progress import Progress
-    from app.batch_question import BatchAnswer
-    from app.batch_state import BatchLog
-    from app.batch_stop import Stop
+    from app.batch.cost import Cost
+    from app.batch.options import BatchOptions
+    from app.batch.progress import Progress
+    from app.batch.question import BatchAnswer
+    from app.batch.run import BatchResult
+    from app.batch.state import BatchLog
+    from app.batch.stop import Stop
     from app.question_file import QuestionFile
-    from app.question_file_columns import Columns
-
-_COLUMN = "Name of the column, or its number from 1; guessed where it is not given."
+    from app.question_file.columns import Columns
 
 
 def batch(
-    questions: Annotated[Path, typer.Argument(metavar="FILE", help="jsonl, csv, tsv, xlsx, txt, or OpenAI's batch.")],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Where the answers go; default: FILE-answers beside the file.")
-    ] = None,
+    questions: Questions,
+    out: Out = None,
+    dry_run: DryRun = False,
+    schema: SchemaFile = None,
+    system: SystemFile = None,
+    report: ReportFile = None,
+    at_once: AtOnce = None,
+    question_column: QuestionColumns = None,
+    document_column: DocumentColumn = None,
+    kb_column: KbColumn = None,
+    id_column: IdColumn = None,
+    follow_up_column: FollowUpColumn = None,
+    filter_column: FilterColumns = None,
     kb: Kb = "default",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it will cost, and ask nothing.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a batch that was stopped.")] = False,
-    question_column: Annotated[list[str] | None, typer.Option(help=f"{_COLUMN} May be given several times.")] = None,
-    document_column: Annotated[str | None, typer.Option(help=_COLUMN)] = None,
-    kb_column: Annotated[str | None, typer.Option(help=_COLUMN)] = None,
-    id_column: Annotated[str | None, typer.Option(help=_COLUMN)] = None,
-    follow_up_column: Annotated[str | None, typer.Option(help=f"Ids of the questions before. {_COLUMN}")] = None,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", exists=True, dir_okay=False, help="A JSON schema that answers hold to.")
-    ] = None,
-    system: Annotated[
-        Path | None,
-        typer.Option(
-            "--system", exists=True, dir_okay=False, help="Your instructions to the model, in place of readonce's."
-        ),
-    ] = None,
-    at_once: Annotated[int | None, typer.Option(min=1, help="Answers at once; default: as the engine's size.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds that one answer may take.")] = None,
-    retries: Annotated[int, typer.Option(min=0, help="How often it is tried again where the engine failed.")] = 5,
-    max_failures: Annotated[int | None, typer.Option(min=0, help="Stop where more rows failed than this.")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="A report too: FILE.md or FILE.html.")] = None,
+    pages: Pages = None,
+    with_tags: WithTags = None,
+    since: Since = None,
+    until: Until = None,
+    resume: Resume = False,
+    timeout: Timeout = None,
+    retries: Retries = 5,
+    max_failures: MaxFailures = None,
     as_json: Json = False,
 ) -> None:
     """Answer a file of questions, reading each document once; a row that fails says why beside the others."""
-    from app.batch_options import BatchOptions, read_instructions, read_schema
-    from app.question_file_columns import Columns
+    from app.batch.options import BatchOptions, read_instructions, read_schema
+    from app.question_file.columns import Columns
 
     try:
+        filters(pages, with_tags, since, until)  # what is wrong with them is said in the options' names
+        narrowed = (("pages", pages), ("tags", ",".join(with_tags or ())), ("since", since), ("until", until))
         options = BatchOptions(
             kb=kb,
+            filters=tuple((kind, words) for kind, words in narrowed if words),
             at_once=at_once,
             instructions="" if system is None else read_instructions(system),
             schema="" if schema is None else read_schema(schema),
@@ -76,7 +91,14 @@ def batch(
             retries=retries,
             max_failures=max_failures,
         )
-        columns = Columns(tuple(question_column or ()), document_column, kb_column, id_column, follow_up_column)
+        columns = Columns(
+            tuple(question_column or ()),
+            document_column,
+            kb_column,
+            id_column,
+            follow_up_column,
+            tuple(filter_column or ()),
+        )
         wanted = _Wanted(questions, out or _beside(questions), options, report, resume, as_json)
         code = (_say_cost if dry_run else _answer)(wanted, columns)
     except Exception as error:
@@ -117,8 +139,8 @@ def _read(wanted: _Wanted, columns: Columns) -> QuestionFile:
 
 
 def _say_cost(wanted: _Wanted, columns: Columns) -> int:
-    from app.batch import open_log
-    from app.batch_state import log_path
+    from app.batch.run import open_log
+    from app.batch.state import log_path
 
     file = _read(wanted, columns)
     log = None
@@ -133,10 +155,10 @@ def _say_cost(wanted: _Wanted, columns: Columns) -> int:
 
 
 def _answer(wanted: _Wanted, columns: Columns) -> int:
-    from app.batch import open_log
-    from app.batch_state import log_path
-    from app.question_file_out import check_output
-    from app.question_file_report import check_report
+    from app.batch.run import open_log
+    from app.batch.state import log_path
+    from app.question_file.report import check_report
+    from app.question_file.write import check_output
 
     file, out = _read(wanted, columns), wanted.out
     check_output(file, out)
@@ -155,8 +177,8 @@ def _answer(wanted: _Wanted, columns: Columns) -> int:
 
 
 async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None) -> Cost:
-    from app.batch import cost
-    from app.batch_bar import batch_bar
+    from app.batch.bar import batch_bar
+    from app.batch.run import cost
 
     assistant = await asyncio.to_thread(opened)
     try:
@@ -167,16 +189,25 @@ async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None)
 
 
 async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
-    from app.batch_report import write_batch_report
-    from app.batch_stop import Stop
-    from app.question_file_out import write_answers
+    from app.batch.report import write_batch_report
+    from app.batch.stop import Stop, interruptible
+    from app.question_file.write import write_answers
 
     stop = Stop()
     assistant = await asyncio.to_thread(opened)
     try:
-        with _interruptible(stop):
+        with interruptible(stop):
             result = await _answered(assistant, file, wanted, log, stop)
-        for sentence in await asyncio.to_thread(write_answers, file, result.answers, wanted.out):
+        write = partial(write_answers, file, result.answers, wanted.out, schema=wanted.options.schema)
+        try:
+            said = await asyncio.to_thread(write)
+        except OSError as error:
+            raise Problem(
+                "output_failed",
+                f"{wanted.out} can't be written ({error.strerror or error}): make room there. "
+                + how_to_go_on(result.progress.num_done),
+            ) from error
+        for sentence in said:
             terminal.say(sentence)
         if wanted.report is not None:
             await asyncio.to_thread(write_batch_report, assistant, file.path, wanted.options, result, wanted.report)
@@ -187,20 +218,21 @@ async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
         return INTERRUPTED
     finally:
         await assistant.close()
-    print_result(result, wanted.out, wanted.as_json)
+    print_result(result, wanted.out, wanted.as_json, file.num_refused)
     if assistant.power.lingers_s and not wanted.as_json:
         terminal.say(lingering(assistant.power.lingers_s))
-    return exit_code(result)
+    return exit_code(result, file.num_refused)
 
 
 async def _answered(
     assistant: Assistant, file: QuestionFile, wanted: _Wanted, log: BatchLog, stop: Stop
 ) -> BatchResult:
-    from app.batch import run
-    from app.batch_bar import batch_bar
-    from app.question_file_out import LiveAnswers
+    from app.batch.bar import batch_bar
+    from app.batch.run import run
+    from app.question_file.write import LiveAnswers
 
-    with terminal.steps() as steps, batch_bar() as bar, LiveAnswers(file, wanted.out) as live:
+    live_answers = LiveAnswers(file, wanted.out, schema=wanted.options.schema)
+    with terminal.steps() as steps, batch_bar() as bar, live_answers as live:
         for logged in log.logged.values():
             if logged.answer.error is None:
                 live.add(logged.answer)
@@ -220,25 +252,3 @@ async def _answered(
             planned=bar.planned,
             report=steps,
         )
-
-
-@contextlib.contextmanager
-def _interruptible(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C lets the running answers finish; a second one, or one before any runs, ends all at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-
-    def interrupt() -> None:
-        if stop.is_heard and not stop.is_asked_for():
-            terminal.say("Finishing the answers that run; Ctrl-C once more ends them.")
-            stop.ask_for(Problem("interrupted", "Stopped as asked."))
-        else:
-            task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

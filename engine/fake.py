@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.base import Delta, EngineError, Features, Finish, FinishReason, Handle, Prefix, Prompt, Receipt, Sampling
@@ -29,10 +29,16 @@ class Delays:
 
 @dataclass
 class Call:
-    """What came in and how it ended; `reason` is None while it runs."""
+    """What came in and how it ended; `reason` is None while it runs.
+
+    Attributes:
+        num_tokens: Of the prompt, as far as it was to be computed or found: what only reads leaves out the prefix's
+            last block where it is not whole.
+    """
 
     prompt: Prompt
     sampling: Sampling
+    num_tokens: int = 0
     cached_tokens: int | None = None
     output_ids: list[int] = field(default_factory=list)
     reason: FinishReason | None = None
@@ -158,7 +164,12 @@ class FakeEngine:
         self._ledger.close()
 
     async def _read(self, prefix: Prefix, pin: bool) -> None:
-        await self.warm(prefix)
+        # What is left of the last block can't be held, and is computed with each question.
+        whole = prefix.num_tokens // self.cache.block_size * self.cache.block_size
+        sent = (*prefix.token_ids[:whole], prefix.token_ids[0])
+        prompt = Prompt(prefix, prefix.token_ids[:1])
+        async for _ in self._stream(prompt, Sampling(max_tokens=1), self._words.end, sent):
+            pass
         async with self._freed:
             while pin:
                 try:
@@ -168,8 +179,9 @@ class FakeEngine:
                     await self._freed.wait()
 
     async def _stream(
-        self, prompt: Prompt, sampling: Sampling, script: Script | None
+        self, prompt: Prompt, sampling: Sampling, script: Script | None, sent: Sequence[int] | None = None
     ) -> AsyncGenerator[Delta | Finish, None]:
+        sent = prompt.token_ids if sent is None else sent
         if prompt.num_tokens >= self._max_model_len:
             raise EngineError(
                 "prompt_too_long",
@@ -177,16 +189,16 @@ class FakeEngine:
             )
         script = script if script is not None else self._words.script(prompt)
         limit = min(sampling.max_tokens, self._max_model_len - prompt.num_tokens)
-        call = Call(prompt, sampling)
+        call = Call(prompt, sampling, len(sent))
         self.calls.append(call)
         self._named.touch(prompt.prefix)
         started = time.perf_counter()
         first_token_ms: float | None = None
         run: Run | None = None
         try:
-            run = await self._admit(prompt)
+            run = await self._admit(prompt.prefix, sent)
             call.cached_tokens = run.num_cached
-            await self._prefill(run, prompt.num_tokens)
+            await self._prefill(run, len(sent))
             for text, token in script[:limit]:
                 if call.output_ids:
                     run.token_ids.append(call.output_ids[-1])
@@ -212,7 +224,7 @@ class FakeEngine:
             )
             await self._tell_freed()
         receipt = Receipt(
-            prompt_tokens=prompt.num_tokens,
+            prompt_tokens=len(sent),
             cached_tokens=call.cached_tokens,
             output_tokens=len(call.output_ids),
             first_token_ms=first_token_ms,
@@ -223,11 +235,11 @@ class FakeEngine:
         )
         yield Finish(receipt, tuple(call.output_ids), call.reason)
 
-    async def _admit(self, prompt: Prompt) -> Run:
+    async def _admit(self, prefix: Prefix, sent: Sequence[int]) -> Run:
         async with self._freed:
             while True:
                 try:
-                    run = self.cache.begin(prompt.token_ids, self._named.salt_of(prompt.prefix))
+                    run = self.cache.begin(sent, self._named.salt_of(prefix))
                     self._running.append(run)
                     return run
                 except NoRoomError:

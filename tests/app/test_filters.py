@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from library import LIBRARY, METRO, FakePower, Run, write
 
-from app.filters import filters
+from app.filters import filters, filters_in
 from app.problem import Problem
 from ingest.scope import Filters
 
@@ -41,6 +41,32 @@ def test_what_means_nothing_is_refused_in_one_sentence(given):
     with pytest.raises(Problem) as caught:
         filters(pages, None, since, until)
     assert (caught.value.code, caught.value.usage) == ("bad_filter", True)
+
+
+def test_rows_say_it_in_the_same_words():
+    """As spreadsheets write days and keyboards write commas; a row's own words replace those before."""
+    row = (("pages", "２、4–6"), ("tags", "Contract, 2026；"), ("since", "2026-01-31 00:00:00"))
+    assert filters_in(row) == Filters(pages=((2, 2), (4, 6)), since=date(2026, 1, 31), tags=("contract", "2026"))
+    assert filters_in((*row, ("tags", ""), ("since", ""), ("pages", "9"))) == Filters(pages=((9, 9),))
+    assert filters_in(()) == Filters()
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "sentence"),
+    [
+        (("pages", "all"), "bad_filter", "pages 'all': write pages as 7, 3-10 or 40-, with commas."),
+        (("until", "May"), "bad_filter", "until 'May' is no day: write it as 2026-01-31."),
+        (
+            ("owner", "Ann"),
+            "unknown_filter",
+            "A search can't be narrowed by owner, but by pages, tags, since or until.",
+        ),
+    ],
+)
+def test_a_row_that_means_nothing_says_so(row, code, sentence):
+    with pytest.raises(Problem) as caught:
+        filters_in([row])
+    assert (caught.value.code, caught.value.message) == (code, sentence)
 
 
 @pytest.fixture
