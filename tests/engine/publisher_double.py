@@ -32,7 +32,7 @@ class Publisher:
         self._num_kept = num_kept
         self._sent: list[bytes] = []
         context = zmq.asyncio.Context.instance()
-        self._live, self._replay = context.socket(zmq.PUB), context.socket(zmq.ROUTER)
+        self._live, self._replay = context.socket(zmq.XPUB), context.socket(zmq.ROUTER)
         self._live.bind(self.source.live)
         self._replay.bind(str(self.source.replay))
 
@@ -42,6 +42,12 @@ class Publisher:
         self._sent.append(json.dumps([float(number), ids]).encode())
         if not lost:
             await self._live.send_multipart([b"", number.to_bytes(8, "big"), self._sent[-1]])
+
+    async def subscribed(self) -> None:
+        """Returns when a subscription has reached us: from then on what is published comes live."""
+        async with asyncio.timeout(20):
+            while not (await self._live.recv()).startswith(b"\x01"):
+                pass
 
     async def serve(self) -> None:
         while True:

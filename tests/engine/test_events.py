@@ -59,7 +59,8 @@ async def reading(source: Source, read: Any = decode) -> AsyncIterator[Reader]:
 
 
 async def published_live(publisher: Publisher, reader: Reader, expected: int) -> None:
-    """Until the subscription has reached the publisher nothing comes live: the first is asked for again."""
+    """Until the subscription has reached the publisher nothing comes live."""
+    await publisher.subscribed()
     await publisher.publish(500)
     await reader.feed.confirm()
     await reader.until_resident(expected)
