@@ -151,7 +151,7 @@ async def test_a_shuffled_file_reads_each_section_once(settings: Settings) -> No
     assert (len(result.answers), progress.num_failed) == (len(questions), 0)
     assert progress.num_reads <= 1.05 * said.prefixes
     assert (progress.num_reads, computed - steps) == (said.reads, said.computed_tokens)
-    assert plain > 2 * each
+    assert plain > 1.5 * each, "the plain loop reads sections again that it has read"
 
 
 async def test_schemas_hold_and_chats_go_first(settings: Settings, tmp_path: Path) -> None:
