@@ -42,8 +42,12 @@ class HashingEmbedder:
 
     def embed_question(self, text: str) -> Vectors:
         vector = np.zeros(self.dimension, dtype=np.float32)
+        place = None
         for word in keywords(text):
             digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
-            vector[int.from_bytes(digest[:6], "big") % self.dimension] += 1.0 if digest[7] & 1 else -1.0
+            place = int.from_bytes(digest[:6], "big") % self.dimension
+            vector[place] += 1.0 if digest[7] & 1 else -1.0
+        if place is not None and not vector.any():
+            vector[place] = 1.0  # words that cancel each other out: a text with words has a direction
         length = float(np.linalg.norm(vector))
         return vector / length if length else vector

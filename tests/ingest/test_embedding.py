@@ -124,3 +124,12 @@ def test_an_embedder_that_its_hub_does_not_give_is_not_asked_for_twice(monkeypat
         assert caught.value.code == "embedder_missing"
     assert asked == ["sentence-transformers/no-such-embedder"]
     assert "Retry" not in capfd.readouterr().err
+
+
+def test_words_that_cancel_each_other_out_have_a_direction():
+    """In few dimensions two words may stand at one place with opposite signs; the text has unit length all the same."""
+    from ingest.embed_hashing import HashingEmbedder
+
+    embedder = HashingEmbedder(1)
+    made = embedder.embed_passages([f"pump{first} pump{second}" for first in range(9) for second in range(9)])
+    assert np.allclose(np.linalg.norm(made, axis=1), 1.0)
