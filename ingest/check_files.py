@@ -11,6 +11,7 @@ from pathlib import Path
 from ingest.database import Database
 from ingest.faults import Fault
 from ingest.restore import left_behind
+from ingest.store import Store
 from ingest.sweep import is_marked, stray_files, sweep
 
 _STALE_SECONDS = 24 * 3600
@@ -18,11 +19,12 @@ _STALE_SECONDS = 24 * 3600
 
 def file_faults(home: Path, database: Database, files: Path, staging: Path) -> Iterator[Fault]:
     """What is wrong with the files of a home."""
+    store = Store(database, files)
     rows = database.connection.execute("SELECT id, suffix, num_bytes FROM documents ORDER BY id").fetchall()
     for document_id, suffix, num_bytes in rows:
         wrong = _wrong_bytes(files / f"{document_id}{suffix}", document_id, num_bytes)
         # Looked up again: it may have been removed since.
-        if wrong is not None and _is_stored(database, document_id):
+        if wrong is not None and store.is_stored(document_id):
             yield Fault(*wrong, document_id)
     with database.writing() as connection:
         strays, marked = stray_files(connection, files), is_marked(connection)
@@ -61,11 +63,6 @@ def _wrong_bytes(path: Path, document_id: str, num_bytes: int) -> tuple[str, str
     if digest[:16] != document_id or size != num_bytes:
         return "file_changed", f"The original file of {document_id} has other bytes than were added: {advice}"
     return None
-
-
-def _is_stored(database: Database, document_id: str) -> bool:
-    row = database.connection.execute("SELECT 1 FROM documents WHERE id = ?", (document_id,)).fetchone()
-    return row is not None
 
 
 def _remove(paths: list[Path]) -> None:

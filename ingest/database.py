@@ -15,6 +15,19 @@ from ingest.document import IngestError
 SCHEMA_VERSION = 4
 KEYWORDS_KIND = "fts5(words, tokenize = 'porter ascii')"
 _BUSY_SECONDS = 60.0
+# A passage may wait for its vector, and is known by its text.
+_PASSAGES = """CREATE TABLE passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
+    number INTEGER NOT NULL, page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
+    text_hash BLOB NOT NULL, vector BLOB, UNIQUE (document_id, number));
+CREATE INDEX passages_by_text ON passages(text_hash);
+CREATE INDEX passages_to_embed ON passages(document_id, id) WHERE vector IS NULL;
+CREATE TABLE former_vectors (
+    text_hash BLOB NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
+    embedder TEXT NOT NULL, vector BLOB NOT NULL, used INTEGER NOT NULL,
+    PRIMARY KEY (text_hash, document_id)) WITHOUT ROWID;
+CREATE INDEX former_vectors_by_document ON former_vectors(document_id);
+CREATE INDEX former_vectors_by_use ON former_vectors(used)"""
 # Tags go with their document's place in a base.
 _TAGS = """CREATE TABLE IF NOT EXISTS tags (
     kb TEXT NOT NULL, document_id TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (kb, document_id, tag),
@@ -42,30 +55,16 @@ CREATE TABLE sections (
     first_page INTEGER NOT NULL, last_page INTEGER NOT NULL, first_paragraph INTEGER NOT NULL,
     last_paragraph INTEGER NOT NULL, num_tokens INTEGER NOT NULL,
     PRIMARY KEY (document_id, budget, number)) WITHOUT ROWID;
-CREATE TABLE passages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
-    number INTEGER NOT NULL, page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
-    text_hash BLOB NOT NULL, vector BLOB, UNIQUE (document_id, number));
-CREATE INDEX passages_by_text ON passages(text_hash);
-CREATE INDEX passages_to_embed ON passages(document_id, id) WHERE vector IS NULL;
-CREATE TABLE former_vectors (
-    text_hash BLOB NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
-    embedder TEXT NOT NULL, vector BLOB NOT NULL, used INTEGER NOT NULL,
-    PRIMARY KEY (text_hash, document_id)) WITHOUT ROWID;
-CREATE INDEX former_vectors_by_document ON former_vectors(document_id);
-CREATE INDEX former_vectors_by_use ON former_vectors(used);
+{_PASSAGES};
 CREATE VIRTUAL TABLE keywords USING {KEYWORDS_KIND};
 {_TAGS};
 """
 # What a base made by an earlier program lacks, by the version that it has.
 _UPGRADES = {
     1: "ALTER TABLE pages ADD COLUMN origin TEXT NOT NULL DEFAULT 'text'",
-    # A passage may wait for its vector, and is known by its text. Ids go on where they were: none is ever used again.
-    2: """ALTER TABLE passages RENAME TO passages_before;
-CREATE TABLE passages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
-    number INTEGER NOT NULL, page INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER NOT NULL,
-    text_hash BLOB NOT NULL, vector BLOB, UNIQUE (document_id, number));
+    # Ids go on where they were: none is ever used again.
+    2: f"""ALTER TABLE passages RENAME TO passages_before;
+{_PASSAGES};
 INSERT INTO passages SELECT p.id, document_id, number, page, start, "end",
     text_hash(substr(d.text, start + 1, "end" - start)), vector
     FROM passages_before p JOIN documents d ON d.id = document_id;
@@ -74,14 +73,6 @@ INSERT INTO sqlite_sequence (name, seq) SELECT 'passages', 0 WHERE NOT EXISTS (
 UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'passages_before'), 0))
     WHERE name = 'passages';
 DROP TABLE passages_before;
-CREATE INDEX passages_by_text ON passages(text_hash);
-CREATE INDEX passages_to_embed ON passages(document_id, id) WHERE vector IS NULL;
-CREATE TABLE former_vectors (
-    text_hash BLOB NOT NULL, document_id TEXT NOT NULL REFERENCES documents(id) ON DELETE CASCADE,
-    embedder TEXT NOT NULL, vector BLOB NOT NULL, used INTEGER NOT NULL,
-    PRIMARY KEY (text_hash, document_id)) WITHOUT ROWID;
-CREATE INDEX former_vectors_by_document ON former_vectors(document_id);
-CREATE INDEX former_vectors_by_use ON former_vectors(used);
 ALTER TABLE members ADD COLUMN source BLOB""",
     3: _TAGS,
 }
