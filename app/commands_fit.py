@@ -110,6 +110,7 @@ def _fit(card: Card | None, settings: Settings) -> Fit:
 
 
 def _launch(settings: Settings, max_model_len: int) -> Launch:
+    from engine.knobs import STEP_MS
     from engine.registry import REGISTRY
     from engine.server import command_line
 
@@ -128,7 +129,7 @@ def _launch(settings: Settings, max_model_len: int) -> Launch:
     if settings.kv_dtype != "auto":
         ours["READONCE_KV_DTYPE"] = settings.kv_dtype
     command = ("python", "-m", "vllm.entrypoints.openai.api_server", *flags)
-    return Launch({"VLLM_PLUGINS": "readonce"}, command, ours)
+    return Launch({"VLLM_PLUGINS": "readonce", STEP_MS: str(profile.step_ms)}, command, ours)
 
 
 def _row(card: Card | None, settings: Settings, fitted: Fit, context: int | None) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from engine.base import EngineError
 
 PREFIX = "READONCE_PLUGIN_"
-STATE, CORE = PREFIX + "STATE", PREFIX + "CORE"
+STATE, CORE, STEP_MS = PREFIX + "STATE", PREFIX + "CORE", PREFIX + "STEP_MS"
 GUARD = PREFIX + "GUARD"  # 1: nothing of the server answers without VLLM_API_KEY
 _DEFAULT_STATE = "~/.local/share/readonce/plugin"
-# Hardly felt between two tokens of a running answer; what a CPU reads in 60 ms is too little to be worth a step.
+# Where nobody says (a profile does): hardly felt between two tokens of a running answer; what a CPU reads in 60 ms is
+# too little to be worth a step.
 _STEP_MS = {"cuda": 60.0}
 _STEP_MS_ELSEWHERE = 500.0
 
@@ -72,7 +73,7 @@ def read_knobs(variables: Mapping[str, str]) -> Knobs:
             case _:
                 known = ", ".join(PREFIX + name for name in ("CORE", "EVENTS", "GUARD", "PIN_SHARE", "STATE"))
                 raise EngineError(
-                    "unknown_setting", f"The variable {variable} is not a setting; known are {known}, {PREFIX}STEP_MS."
+                    "unknown_setting", f"The variable {variable} is not a setting; known are {known}, {STEP_MS}."
                 )
     return knobs
 

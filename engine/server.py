@@ -13,6 +13,7 @@ from typing import Literal
 
 from engine.base import EngineError
 from engine.fit import fit_folder, given_pool_bytes
+from engine.knobs import STEP_MS
 from engine.profiles import AUTO, KvCacheDtype, Profile, choose
 from engine.traces import require_packages
 
@@ -180,12 +181,15 @@ def command_line(settings: EngineSettings, folder: Path, port: int, *, name: str
 
 
 def environment(settings: EngineSettings, device: Device, inherited: Mapping[str, str], token: str) -> dict[str, str]:
-    """The environment of the engine's process: what it inherits, less what would change the flags' meaning.
+    """The environment of the engine's process: what it inherits, less what would change the flags' meaning; the
+    profile's length of a step where nothing else is inherited.
 
     Args:
         token: Whoever calls a route under /v1 has to bring it.
     """
-    variables = {name: value for name, value in inherited.items() if name not in _INHERITED_BUT_OURS}
+    profile = choose(settings.profile, device)
+    variables = {STEP_MS: str(profile.step_ms)}
+    variables |= {name: value for name, value in inherited.items() if name not in _INHERITED_BUT_OURS}
     variables |= {
         "VLLM_PLUGINS": "readonce",
         "VLLM_API_KEY": token,  # not a flag: anybody on this machine can read those
@@ -194,7 +198,7 @@ def environment(settings: EngineSettings, device: Device, inherited: Mapping[str
         **quiet_environment(device),
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # a child then runs launch's first lines: it dies with its parent
     }
-    if wants_cascade(settings, choose(settings.profile, device)):
+    if wants_cascade(settings, profile):
         variables["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # the newer runner has none
     if settings.dev_mode:
         variables["VLLM_SERVER_DEV_MODE"] = "1"

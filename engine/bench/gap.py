@@ -61,6 +61,7 @@ async def gap(system: System, writer: Writer, scale: Scale) -> AsyncIterator[Gap
         gap_max_ms=to_ms(max(gaps_s)),
         num_gaps=len(gaps_s),
         warm_first_ms=to_ms(warm_s[0]) if warm_s else None,
+        warm_p50_ms=to_ms(percentile(warm_s, 50)) if warm_s else None,
         warm_worst_ms=to_ms(max(warm_s)) if warm_s else None,
         warm_questions=len(warm_s),
         cold_s=round(cold_s, 3),

@@ -75,7 +75,8 @@ class Gap:
         gap_p50_ms, gap_p99_ms, gap_max_ms: Between two events of an answer, for every gap that lies at least partly
             in the time from the cold document's request to its first token.
         warm_first_ms: A warm question's first token, asked shortly after the cold document.
-        warm_worst_ms: The slowest of all warm questions, asked one after the other until the cold one was read.
+        warm_p50_ms: The median of all warm questions, asked one after the other until the cold one was read.
+        warm_worst_ms: The slowest of them.
         cold_s, cold_alone_s: To the first token of a cold document of this length, beside the answers and alone.
     """
 
@@ -87,6 +88,7 @@ class Gap:
     gap_max_ms: float
     num_gaps: int
     warm_first_ms: float | None
+    warm_p50_ms: float | None
     warm_worst_ms: float | None
     warm_questions: int
     cold_s: float

@@ -36,7 +36,7 @@ def test_json_has_the_memory_the_pool_the_documents_and_the_launch_line(run: Run
     assert [(entry["tokens"], entry["warm"], entry["warm_in_fp8"]) for entry in documents] == [
         (8_000, 10, 22), (16_000, 4, 10), (30_000, 2, 5), (60_000, 0, 2), (120_000, 0, 0)
     ]  # fmt: skip
-    assert launch["environment"] == {"VLLM_PLUGINS": "readonce"}
+    assert launch["environment"] == {"VLLM_PLUGINS": "readonce", "READONCE_PLUGIN_STEP_MS": "60"}
     assert launch["command"][:5] == ["python", "-m", "vllm.entrypoints.openai.api_server", "--model",
                                      "Qwen/Qwen3-4B-Instruct-2507"]  # fmt: skip
     assert launch["settings"] == {"READONCE_PROFILE": "24gb"}
@@ -47,7 +47,10 @@ def test_table_says_it_in_words_with_a_line_to_copy(run: Run) -> None:
     code, out, err = run("--gpu", "H200")
     assert (code, err) == (0, "")
     assert "profile 141gb" in out
-    assert "VLLM_PLUGINS=readonce python -m vllm.entrypoints.openai.api_server --model Qwen/" in out
+    assert (
+        "VLLM_PLUGINS=readonce READONCE_PLUGIN_STEP_MS=45 python -m vllm.entrypoints.openai.api_server --model Qwen/"
+        in out
+    )
     assert "READONCE_PROFILE=141gb" in out
     assert " ".join(next(line for line in out.splitlines() if "30,000 tokens" in line).split()) == "30,000 tokens 27 55"
 

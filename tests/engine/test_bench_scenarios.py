@@ -112,7 +112,7 @@ def test_gap_takes_the_gaps_while_the_cold_document_is_read(writer: Writer) -> N
     assert result.gap_p50_ms == 10.0
     assert (result.gap_p99_ms, result.gap_max_ms) == (1590.0, 1590.0)
     # Asked a quarter of the cold time after it, the warm question waits for the rest.
-    assert result.warm_first_ms == result.warm_worst_ms == 1200.0
+    assert result.warm_first_ms == result.warm_p50_ms == result.warm_worst_ms == 1200.0
     assert (result.warm_questions, result.tokens_per_event) == (1, 1.0)
 
 
@@ -120,7 +120,7 @@ def test_gap_of_a_system_that_does_not_stall(writer: Writer) -> None:
     """Every gap is a token's time; warm questions are answered in 45 ms, and 250 ms lie between them."""
     (result,) = results(gap, FakeSystem(stalls=False), writer)
     assert (result.gap_p50_ms, result.gap_p99_ms, result.gap_max_ms) == (10.0, 10.0, 10.0)
-    assert (result.warm_first_ms, result.warm_worst_ms) == (15.0, 15.0)
+    assert (result.warm_first_ms, result.warm_p50_ms, result.warm_worst_ms) == (15.0, 15.0, 15.0)
     assert result.warm_questions == 5
 
 

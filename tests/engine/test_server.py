@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import EngineError
+from engine.profiles import PROFILES
 from engine.server import EngineSettings, command_line, environment
 
 FOLDER = Path("/models/m")
@@ -119,6 +120,7 @@ def test_environment_keeps_what_is_inherited_less_what_would_change_the_flags() 
         "VLLM_API_KEY": "secret",
         "READONCE_PLUGIN_STATE": "/s/plugin",
         "READONCE_PLUGIN_GUARD": "1",
+        "READONCE_PLUGIN_STEP_MS": "500",
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
@@ -129,6 +131,13 @@ def test_environment_keeps_what_is_inherited_less_what_would_change_the_flags() 
         "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
     }
     assert inherited["PYTHONHASHSEED"] == "1"
+
+
+def test_a_step_is_as_long_as_the_profile_says_unless_somebody_set_it() -> None:
+    """A large card reads in short steps: they keep a question waiting for a moment only."""
+    name = "READONCE_PLUGIN_STEP_MS"
+    assert environment(settings(profile="141gb"), "cuda", {}, "t")[name] == str(PROFILES["141gb"].step_ms)
+    assert environment(settings(profile="141gb"), "cuda", {name: "20"}, "t")[name] == "20"
 
 
 @pytest.mark.parametrize(("dev_mode", "value"), [(True, "1"), (False, None)])

@@ -17,11 +17,13 @@ print("\0".join(command_line(settings, Path(model), int(port), name="qwen3-4b", 
 PY
     )
     export VLLM_API_KEY=a-key READONCE_PLUGIN_STATE=$(mktemp -d)
-    VLLM_PLUGINS=readonce VLLM_WORKER_MULTIPROC_METHOD=spawn setsid nohup python3 -m vllm.entrypoints.openai.api_server \
-        "${flags[@]}" > "$OUT/ours.log" 2>&1 &
+    # What `environment` sets: tests/engine/test_server.py.
+    STEP_MS=${STEP_MS:-$(python3 -c 'from engine.profiles import PROFILES; print(PROFILES["141gb"].step_ms)')}
+    READONCE_PLUGIN_STEP_MS=$STEP_MS VLLM_PLUGINS=readonce VLLM_WORKER_MULTIPROC_METHOD=spawn setsid nohup python3 -m vllm.entrypoints.openai.api_server \
+        "${flags[@]}" > "$OUT/ours-$PORT.log" 2>&1 &
     OURS=$!
     until curl -sf "http://127.0.0.1:$PORT/health" > /dev/null; do
-        kill -0 $OURS 2> /dev/null || { tail -20 "$OUT/ours.log"; return 1; }
+        kill -0 $OURS 2> /dev/null || { tail -20 "$OUT/ours-$PORT.log"; return 1; }
         sleep 1
     done
     echo "ready after $(( $(date +%s) - began )) s"
@@ -34,5 +36,5 @@ stop_ours() {
 measure() {  # measure URL SYSTEM SCENARIO...
     url=$1; system=$2; shift 2
     python3 -m engine.bench --url "$url" --tokenizer "$MODEL/tokenizer.json" --systems "$system" --scale gpu "$@" \
-        2>> "$OUT/bench.err" | tee -a "$OUT/$system.jsonl" | cut -c1-420
+        2>> "$OUT/bench.err" | tee -a "$OUT/$system.jsonl" | cut -c1-520
 }
