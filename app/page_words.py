@@ -83,6 +83,23 @@ _WORDS: dict[str, tuple[str, str]] = {
         "Something went wrong that should not have. It is written down as {id} in {log}.",
         "出现了意外错误，已记录为 {id}，见 {log}。",
     ),
+    "welcome": ("Welcome, {name}: choose a password", "{name}，欢迎：请设置密码"),
+    "new_password": ("New password", "新密码"),
+    "password_hint": ("At least {fewest} characters.", "至少 {fewest} 个字符。"),
+    "set_password": ("Set the password", "设置密码"),
+    "link_gone": (
+        "This link was used or has run out; ask for a new one.",
+        "此链接已使用或已过期，请索取新的链接。",
+    ),
+    "signed_out": (
+        "You are no longer logged in: load this page again and log in.",
+        "登录已失效：请刷新页面后重新登录。",
+    ),
+    "may_only_read": (
+        "You can read here but not add: ask an owner of this knowledge base.",
+        "你只能阅读，不能添加文件：请联系此知识库的所有者。",
+    ),
+    "all_of_base": ("All of {kb}", "{kb}：全部文档"),
     "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
     "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),
     "source_removed": ("This document was removed.", "此文档已被移除。"),
