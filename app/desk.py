@@ -45,9 +45,16 @@ class Desk:
         """
         from ingest.corpus import Corpus
 
-        url = settings.people_database.get_secret_value() if settings.people_database else None
         documents = corpus or Corpus.open(settings.home, settings.ingest)
-        return cls.of(Records.open(settings.home, url), documents.kbs)
+        return cls.of(records_of(settings), documents.kbs)
+
+
+def records_of(settings: Settings) -> Records:
+    """Raises:
+    Problem: `people_unusable`, `people_version`.
+    """
+    url = settings.people_database.get_secret_value() if settings.people_database else None
+    return Records.open(settings.home, url)
 
 
 def login_needed(settings: Settings, host: str, people: People) -> bool:

@@ -95,10 +95,6 @@ _WORDS: dict[str, tuple[str, str]] = {
         "You are no longer logged in: load this page again and log in.",
         "登录已失效：请刷新页面后重新登录。",
     ),
-    "may_only_read": (
-        "You can read here but not add: ask an owner of this knowledge base.",
-        "你只能阅读，不能添加文件：请联系此知识库的所有者。",
-    ),
     "all_of_base": ("All of {kb}", "{kb}：全部文档"),
     "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
     "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),

@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     login: Literal["auto", "on", "off"] = Field(
         "auto", description="auto: once there is a person, or where the page listens beyond this machine"
     )
+    login_header: str = Field("", description="the header in which a proxy tells who somebody is; empty: none does")
+    login_proxies: str = Field("127.0.0.1,::1", description="addresses of the proxies that are believed")
     people_database: SecretStr | None = Field(
         None, description="where people and rights are kept instead: postgresql://user:password@host/database"
     )

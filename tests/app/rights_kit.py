@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from app import passwords
+from app.assistant import Assistant
 from app.desk import Desk
+from app.member import Member
 from app.records import Records
+from app.rights import OF_THIS_MACHINE
 
 PASSWORD = "correct horse battery"
 
@@ -76,6 +79,10 @@ def desk(kept: Records, quick_hashes: None) -> Desk:
 
 def log_in_as(desk: Desk, name: str) -> None:
     """Gives an account that waits its password."""
-    from app.rights import OF_THIS_MACHINE
-
     desk.people.use_link(desk.people.reset(OF_THIS_MACHINE, name), PASSWORD)
+
+
+def owner(assistant: Assistant) -> Member:
+    """Who sits at the machine, as on a page without login."""
+    home = assistant.settings.home
+    return Member(assistant, Desk.of(Records.open(home), assistant.corpus.kbs).library, OF_THIS_MACHINE)
