@@ -80,7 +80,7 @@ def _token(scope: Scope) -> str | None:
             cookies.load(value.decode("latin-1"))
     if _COOKIE in cookies:
         return cookies[_COOKIE].value
-    pieces = []
+    pieces: list[str] = []
     while f"{_COOKIE}_{len(pieces)}" in cookies:
         pieces.append(cookies[f"{_COOKIE}_{len(pieces)}"].value)
     return "".join(pieces) or None

@@ -53,7 +53,7 @@ class Login:
 
     def person_of(self, token: str | None) -> Person | None:
         """Whose cookie this is; None where its session was ended. Blocking."""
-        from chainlit.auth import decode_jwt
+        from chainlit.auth.jwt import decode_jwt
 
         if not token:
             return None
