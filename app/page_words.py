@@ -131,6 +131,15 @@ _CHAINLIT: dict[str, tuple[str, str]] = {
     "chat.input.actions.stop": ("Stop", "停止"),
     "chat.input.actions.attachFiles": ("Add documents (PDF, Office, web, text)", "添加文档（PDF、Office、网页、文本）"),
     "chat.watermark": ("Every answer names its pages: open them and check.", "每个回答都注明页码：点开即可核对。"),
+    "auth.login.title": ("Log in to readonce", "登录 readonce"),
+    "auth.login.form.email.label": ("Name", "用户名"),
+    "auth.login.form.email.placeholder": ("as in your invitation", "邀请中的名称"),
+    "auth.login.form.email.required": ("Your name is missing.", "请输入用户名。"),
+    "auth.login.form.password.required": ("Your password is missing.", "请输入密码。"),
+    "auth.login.errors.credentialsSignin": (
+        "Name and password don't fit, or too many logins failed: try again in half an hour.",
+        "用户名或密码不正确，或失败次数过多：请半小时后再试。",
+    ),
     "navigation.header.readme": ("How it works", "工作原理"),
 }
 

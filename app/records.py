@@ -151,7 +151,8 @@ class Records:
         if url is not None:
             with _told():
                 made = make_url(url).set(drivername="postgresql+psycopg")
-                return cls(create_engine(made, pool_pre_ping=True), clock)
+                engine = create_engine(made, pool_pre_ping=True)
+            return cls(engine, clock)
         home.mkdir(parents=True, exist_ok=True)
         path = home / FILE_NAME
         # Password hashes lie in it: made before SQLite does, for its owner alone.
@@ -213,6 +214,10 @@ def _told() -> Iterator[None]:
     except ArgumentError as error:
         raise Problem(
             "people_unusable", "READONCE_PEOPLE_DATABASE is no address like postgresql://user:password@host/database."
+        ) from error
+    except ModuleNotFoundError as error:
+        raise Problem(
+            "not_installed", f"For PostgreSQL {error.name} is missing: pip install 'readonce[pgvector]'."
         ) from error
     except SQLAlchemyError as error:
         said = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from rights_kit import PASSWORD, Clock, log_in_as
 from sqlalchemy import select, text
@@ -227,6 +229,14 @@ def test_a_bad_address_is_told_without_its_password(tmp_path) -> None:
             Records.open(tmp_path, url)
         assert told.value.code == "people_unusable"
         assert "secret-word" not in told.value.message
+
+
+def test_a_missing_driver_is_named_with_its_mend(tmp_path, monkeypatch) -> None:
+    """Only who wants PostgreSQL needs it."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(Problem, match=r"psycopg is missing: pip install 'readonce\[pgvector\]'") as told:
+        Records.open(tmp_path, "postgresql://ben@127.0.0.1/none")
+    assert told.value.code == "not_installed"
 
 
 def test_the_records_are_for_their_owners_eyes(tmp_path) -> None:
