@@ -41,7 +41,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         settings = Settings.load()
     corpus = Corpus.open(home, settings.ingest)
     desk = Desk.open(settings, corpus)
-    for name in ("anna", "ben"):
+    for name in ("anna", "ben", "mia"):
         desk.people.use_link(desk.people.add(OF_THIS_MACHINE, name) or "", PASSWORD)
     desk.library.create(OF_THIS_MACHINE, "harbour", "anna")
     desk.library.create(OF_THIS_MACHINE, "house", "anna")
@@ -101,6 +101,34 @@ def command(home: Path, *words: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def upload(page: Page, path: Path) -> None:
+    page.set_input_files("input[type=file] >> nth=0", path)
+    expect(page.locator("#chat-submit")).to_be_enabled()
+    page.click("#chat-submit")
+    expect(page.locator("[data-testid=added-files] [data-state=ready]")).to_have_count(1, timeout=60_000)
+
+
+def test_what_somebody_uploads_is_their_own_and_its_citations_open(
+    served: Served, browser: Browser, home: Path
+) -> None:
+    """In a base of their own where they may only read what was chosen; the other one never sees it."""
+    served.wait_until_ready()
+    anna, mia = (logged_in(browser, served, name) for name in ("anna", "mia"))
+    path = home.parent / "diary.md"
+    path.write_text("# The diary of Mia\n\nThe cake was baked at noon by Leonhard.\n")
+    upload(mia, path)
+    assert "The diary of Mia" in offered(mia)
+    ask(mia, "When was the cake baked?")
+    expect(mia.get_by_test_id("receipt")).to_have_count(1, timeout=60_000)
+    expect(mia.locator(".ai-message").last).to_contain_text("baked at noon")
+    mia.locator(".ai-message").last.get_by_role("link", name="[1]").first.click()
+    expect(mia.locator("mark")).to_contain_text("baked at noon", timeout=20_000)
+    picture(mia, "33-own-upload")
+    anna.reload()
+    expect(anna.locator("#mode-picker-trigger-document")).to_be_visible(timeout=60_000)
+    assert "The diary of Mia" not in offered(anna)
 
 
 def test_two_people_see_what_each_may_and_a_disabled_one_nothing(served: Served, browser: Browser, home: Path) -> None:
