@@ -35,9 +35,11 @@ def carried(home: Path) -> tuple[Path, ...]:
 
 
 def secrets(home: Path, files: tuple[Path, ...]) -> tuple[str, ...]:
-    """Those that nobody else may read: the keys of the cache salts, and the settings, which may hold a token."""
+    """Those that nobody else may read: keys, settings that may hold a token, and the people's password hashes."""
     names = (file.relative_to(home) for file in files)
-    return tuple(str(name) for name in names if name.name in (_KEY_NAME, "readonce.toml"))
+    return tuple(
+        str(name) for name in names if name.name in (_KEY_NAME, "readonce.toml", "login.key", "people.sqlite3")
+    )
 
 
 def _is_carried(name: Path) -> bool:

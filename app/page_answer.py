@@ -10,8 +10,8 @@ from typing import Any
 import chainlit as cl
 
 from app.answer import Answer, Citation, Reading, Words
-from app.assistant import Assistant
 from app.conversation import Conversation
+from app.member import Member
 from app.page_foot import foot_props, reading_line
 from app.page_host import Host
 from app.page_sources import source_props, where
@@ -64,7 +64,9 @@ class Reply:
 
 async def answer_on_page(
     host: Host,
+    member: Member,
     question: str,
+    kb: str,
     doc_id: str | None,
     conversation: Conversation,
     chat: str,
@@ -84,9 +86,8 @@ async def answer_on_page(
         with host.asking():
             async for _ in host.wait():
                 await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
-            assistant = await host.opened()
             await reply.status(say("looking", language))
-            asked = assistant.ask(question, doc_id=doc_id, conversation=conversation, session=chat)
+            asked = member.ask(question, kb, doc_id=doc_id, conversation=conversation, session=chat)
             async with aclosing(asked) as events:
                 async for event in events:
                     if isinstance(event, Reading):
@@ -95,7 +96,7 @@ async def answer_on_page(
                     elif isinstance(event, Words):
                         await reply.write(event.text)
                     else:
-                        await _finish(reply, assistant, event, language)
+                        await _finish(reply, member, event, language)
     except asyncio.CancelledError:
         # Swallowed: Chainlit's own task ends here, and what follows in it is only its end.
         await _finish_stopped(reply, reading, language)
@@ -107,8 +108,8 @@ async def answer_on_page(
         raise
 
 
-async def _finish(reply: Reply, assistant: Assistant, answer: Answer, language: Language) -> None:
-    documents = {document.id: document for document in await asyncio.to_thread(assistant.documents)}
+async def _finish(reply: Reply, member: Member, answer: Answer, language: Language) -> None:
+    documents = {document.id: document for document in await asyncio.to_thread(member.documents)}
     quotes = "\n".join(citation.quote for citation in answer.citations)
     numbers = {citation.number for citation in answer.citations}
     text = with_marks(safe_markdown(answer.text, allowed_in=quotes), numbers)
