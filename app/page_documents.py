@@ -64,9 +64,9 @@ async def _picked(host: Host, name: str) -> None:
         host.chosen(meant[0])
 
 
-def offer_soon(host: Host, language: Language) -> None:
+def offer_soon(host: Host, language: Language, chosen: str = ALL) -> None:
     """Offers the documents in the background, and again when the samples have been added; returns at once."""
-    _in_background(_offer_when_there(host, language))
+    _in_background(_offer_when_there(host, language, chosen))
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:
@@ -75,16 +75,16 @@ def _in_background(work: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_background.discard)
 
 
-async def _offer_when_there(host: Host, language: Language) -> None:
+async def _offer_when_there(host: Host, language: Language, chosen: str) -> None:
     try:
         await host.opened()
-        selected = await offer(host, language, ALL)
+        selected = await offer(host, language, chosen)
         if selected is not None and selected != ALL:
             host.chosen(selected)
         if not host.samples_settled:
             while not host.samples_settled and host.problem is None:
                 await asyncio.sleep(0.2)
-            await offer(host, language, ALL)
+            await offer(host, language, chosen)
     except Problem:
         return  # The page's state line says it, and so does the first question.
 

@@ -83,6 +83,14 @@ _WORDS: dict[str, tuple[str, str]] = {
         "Something went wrong that should not have. It is written down as {id} in {log}.",
         "出现了意外错误，已记录为 {id}，见 {log}。",
     ),
+    "not_saved": (
+        "This chat could not be kept: after a reload, what was just said may be missing. {why}",
+        "此对话未能保存：刷新页面后，刚才的内容可能丢失。{why}",
+    ),
+    "not_brought_back": (
+        "What was said here can be read, but the next answer does not build on it. {why}",
+        "可以查看以前的内容，但下一个回答不会以此为基础。{why}",
+    ),
     "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
     "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),
     "source_removed": ("This document was removed.", "此文档已被移除。"),

@@ -29,7 +29,7 @@ TOML_NAME = "readonce.toml"
 
 FEWEST_SECTION_TOKENS = 256
 # A password may be part of them.
-NEVER_SHOWN = frozenset({"engine_token", "vector_index"})
+NEVER_SHOWN = frozenset({"engine_token", "vector_index", "history"})
 KV_CACHE_DTYPES: dict[str, Literal["auto", "bfloat16", "fp8"]] = {"auto": "auto", "bf16": "bfloat16", "fp8": "fp8"}
 
 
@@ -70,6 +70,10 @@ class Settings(BaseSettings):
         SecretStr("faiss"),
         description="faiss; numpy (slower); or a PostgreSQL with pgvector: postgresql://user:password@host/database",
     )
+    history: SecretStr = Field(
+        SecretStr("sqlite"),
+        description="where chats are kept: sqlite (a file in the home), or postgresql://user:password@host/database",
+    )
     search_help: Literal["auto", "off", "always"] = Field(
         "auto",
         description="auto: the model translates a question that finds little; always: any, and rewords it",
@@ -93,6 +97,14 @@ class Settings(BaseSettings):
         if kind not in ("faiss", "numpy") and not kind.startswith(("postgresql://", "postgres://")):
             raise ValueError("should be faiss, numpy or postgresql://user:password@host/database")
         return index
+
+    @field_validator("history")
+    @classmethod
+    def _known_history(cls, history: SecretStr) -> SecretStr:
+        kind = history.get_secret_value()
+        if kind != "sqlite" and not kind.startswith(("postgresql://", "postgres://")):
+            raise ValueError("should be sqlite or postgresql://user:password@host/database")
+        return history
 
     @classmethod
     def settings_customise_sources(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from chainlit import server as chainlit_server
 from chainlit.config import config, config_translation_dir
 from chainlit.session import WebsocketSession
 
-from app import page_documents, page_log, page_words, web
+from app import page_documents, page_history, page_kept, page_log, page_person, page_words, web
 from app.conversation import Conversation
 from app.page_adding import add_on_page
 from app.page_adding import files_state as state_of_files
@@ -35,6 +36,9 @@ STOPPED_BY_CHAINLIT = "Task manually stopped."
 
 try:
     host = Host(web.settings())
+    unsaved = page_history.Unsaved(host.settings.home)
+    root_path = os.environ.get("CHAINLIT_ROOT_PATH", "")
+    history = page_history.open_history(host.settings, unsaved, root_path)
 except Problem as problem:
     sys.exit(f"readonce: {problem.message}")
 
@@ -58,9 +62,38 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
     )
 
 
+async def _may_view(thread_id: str, viewer: Any) -> bool:
+    """Whether somebody else than its author sees a chat."""
+    return viewer is not None and await history.is_shared(thread_id)
+
+
+if page_person.somebody_logs_in():
+    config.features.allow_thread_sharing = True
+elif page_person.is_this_machine(config.run.host):
+    page_person.sign_logins(host.settings.home)
+    cl.header_auth_callback(page_person.local_person)
+# Without people there are no chats to keep: Chainlit asks for a person with each of them.
+keeps_chats = page_person.somebody_logs_in()
+if keeps_chats:
+    cl.data_layer(lambda: history)
+    if chainlit_server.app.middleware_stack is None:
+        page_kept.put_before_chainlit(history, _may_view, root_path)
+
+
 @cl.on_app_startup
 async def on_app_startup() -> None:
     host.begin()
+    if keeps_chats:
+        await _open_history()
+
+
+async def _open_history() -> None:
+    """The page opens without it too: each question then says that it is not kept."""
+    try:
+        await history.database.open()
+    except Problem as problem:
+        page_log.note(problem.message, host.settings.home)
+        print(f"readonce: {problem.message}", file=sys.stderr, flush=True)
 
 
 @cl.on_app_shutdown
@@ -81,9 +114,22 @@ async def on_chat_start() -> None:
     page_documents.offer_soon(host, _language())
 
 
+@cl.on_chat_resume
+async def on_chat_resume(thread: Any) -> None:
+    conversation, picked = await page_history.resumed(history, thread, host.settings, _language())
+    cl.user_session.set("conversation", conversation)
+    page_documents.offer_soon(host, _language(), picked)
+
+
+@cl.on_shared_thread_view
+async def on_shared_thread_view(thread: Any, viewer: Any) -> bool:
+    return await _may_view(thread["id"], viewer)
+
+
 @cl.on_message
 async def on_message(message: cl.Message) -> None:
     language = _language()
+    unsaved.asked(cl.context.session.thread_id)
     question = (message.content or "").strip()
     chosen = (message.modes or {}).get(page_documents.MODE)
     try:
@@ -95,7 +141,11 @@ async def on_message(message: cl.Message) -> None:
                 await page_documents.offer(host, language, chosen)
         if question:
             doc_id = page_documents.meant(host, question, chosen)
-            await answer_on_page(host, question, doc_id, _conversation(), _chat(cl.context.session), language)
+            conversation, session = _conversation(), cl.context.session
+            keep = page_history.keeper(history, session.thread_id, conversation, host.settings.model_name)
+            await answer_on_page(
+                host, question, doc_id, conversation, _chat(session), language, keep if keeps_chats else None
+            )
     except Exception as error:  # The one place where the page tells what went wrong.
         await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
 
@@ -134,7 +184,8 @@ def _stop_unless_back(session: WebsocketSession, socket_id: str) -> None:
 def _stop(session: WebsocketSession) -> None:
     if session.current_task is not None:
         session.current_task.cancel()
-    host.chat_ended(_chat(session))
+    if not page_history.is_open_elsewhere(session):
+        host.chat_ended(_chat(session))
 
 
 def _chat(session: Any) -> str:
@@ -163,8 +214,10 @@ def _language() -> Language:
 
 
 def _conversation() -> Conversation:
-    conversation: Conversation | None = cl.user_session.get("conversation")
-    if conversation is None:  # A session that Chainlit restored after its server was started again.
+    conversation = cl.user_session.get("conversation")
+    if not isinstance(
+        conversation, Conversation
+    ):  # A session that Chainlit restored after its server was started again.
         conversation = Conversation()
         cl.user_session.set("conversation", conversation)
     return conversation
