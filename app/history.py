@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from chainlit.data.utils import queue_until_user_message
 from chainlit.types import Feedback
+from chainlit.utils import utc_now
 from sqlalchemy import and_, delete, select
 
 from app.history_chats import Chats, session_thread
@@ -39,7 +40,12 @@ class History(Chats):
         thread_id = step_dict["threadId"]
         async with self._saving(thread_id) as connection:
             if connection is not None:
-                await connection.execute(upsert(connection, STEPS, step_row(step_dict), "id"))
+                row = step_row(step_dict)
+                # Chainlit gives no time to a message that was streamed; it has that of its first row.
+                timed = bool(row.get("createdAt"))
+                change = [name for name in row if name != "id" and (timed or name != "createdAt")]
+                row["createdAt"] = row.get("createdAt") or utc_now()
+                await connection.execute(upsert(connection, STEPS, row, "id", change))
 
     @queue_until_user_message()  # type: ignore[untyped-decorator]
     async def update_step(self, step_dict: StepDict) -> None:

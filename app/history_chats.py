@@ -124,7 +124,7 @@ class Chats(SQLAlchemyDataLayer):
             found = (await connection.execute(select(THREADS).where(THREADS.c.id == thread_id))).mappings().first()
             if found is None:
                 return None
-            steps = await _rows(connection, STEPS, thread_id, [STEPS.c.createdAt, STEPS.c.number])
+            steps = await _rows(connection, STEPS, thread_id, [STEPS.c.number])
             elements = await _rows(connection, ELEMENTS, thread_id, [ELEMENTS.c.number])
             feedbacks = await _rows(connection, FEEDBACKS, thread_id, [FEEDBACKS.c.id])
         by_step = {row["forId"]: feedback_of(row) for row in feedbacks}

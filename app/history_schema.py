@@ -50,7 +50,7 @@ def _thread() -> Column[str]:
 
 
 def _number() -> Column[int]:
-    """Tells the order in which rows came, where two bear the same time."""
+    """Tells the order in which rows came: the page loses a step that comes before its parent."""
     return Column("number", Integer, primary_key=True, autoincrement=True)
 
 
@@ -107,7 +107,7 @@ STEPS = Table(
     Column("language", Text),
     Column("icon", Text),
     _json("more"),
-    Index("steps_of_thread", "threadId", "createdAt"),
+    Index("steps_of_thread", "threadId", "number"),
 )
 ELEMENTS = Table(
     "elements",
