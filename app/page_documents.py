@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MODE = "document"
 ALL = "all"
 MOST_STARTERS = 4
+_SELECTED = "selected_document"
 
 _background: set[asyncio.Task[None]] = set()
 
@@ -104,7 +105,14 @@ async def offer(host: Host, language: Language, chosen: str) -> str | None:
         option.default = option.id == selected
     modes = [cl.Mode(id=MODE, name=say("ask_about", language), options=options)] if options else []
     await cl.context.emitter.set_modes(modes)
+    cl.user_session.set(_SELECTED, selected)
     return selected
+
+
+async def keep_selected(host: Host, language: Language, chosen: str | None) -> None:
+    """Has the picker go on with what was chosen: after a first question the page takes the default again."""
+    if chosen is not None and chosen != cl.user_session.get(_SELECTED):
+        await offer(host, language, chosen)
 
 
 def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:

@@ -12,7 +12,13 @@ import secrets
 from pathlib import Path
 
 import chainlit as cl
+from chainlit.auth import create_jwt, get_token_from_cookies, set_auth_cookie
+from chainlit.auth.jwt import decode_jwt
 from chainlit.config import config
+from jwt import PyJWTError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOCAL = "local"
 SECRET = "page_secret"
@@ -60,3 +66,40 @@ def _secret(path: Path) -> str:
     finally:
         draft.unlink()
     return path.read_text(encoding="ascii")
+
+
+def without_user_menu(html: str) -> str:
+    """The page without the button of somebody who has logged in: there is nobody to log out."""
+    return html.replace("</head>", "<style>#user-nav-button { display: none; }</style></head>", 1)
+
+
+class LocalLogin:
+    """ASGI middleware that logs a browser in with the page itself, so that Chainlit never has to refuse it first."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not _is_page(Request(scope)):
+            await self.app(scope, receive, send)
+            return
+        login = Response()
+        set_auth_cookie(Request(scope), login, create_jwt(await local_person(None)))
+        cookies = [header for header in login.raw_headers if header[0] == b"set-cookie"]
+
+        async def with_login(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *cookies]
+            await send(message)
+
+        await self.app(scope, receive, with_login)
+
+
+def _is_page(request: Request) -> bool:
+    """Whether a browser opens the page with this, and has no login yet."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return False
+    try:
+        return decode_jwt(get_token_from_cookies(request.cookies) or "").identifier != LOCAL
+    except PyJWTError:
+        return True

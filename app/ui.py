@@ -72,6 +72,10 @@ if page_person.somebody_logs_in():
 elif page_person.is_this_machine(config.run.host):
     page_person.sign_logins(host.settings.home)
     cl.header_auth_callback(page_person.local_person)
+    if chainlit_server.app.middleware_stack is None:
+        html_for_people: Callable[[str], str] = chainlit_server.get_html_template
+        chainlit_server.get_html_template = lambda root_path: page_person.without_user_menu(html_for_people(root_path))
+        chainlit_server.app.add_middleware(page_person.LocalLogin)
 # Without people there are no chats to keep: Chainlit asks for a person with each of them.
 keeps_chats = page_person.somebody_logs_in()
 if keeps_chats:
@@ -133,6 +137,7 @@ async def on_message(message: cl.Message) -> None:
     question = (message.content or "").strip()
     chosen = (message.modes or {}).get(page_documents.MODE)
     try:
+        await page_documents.keep_selected(host, language, chosen)
         if message.elements:
             added = await add_on_page(host, message.elements, language, warm=not question)
             await _begun(question or message.elements[0].name or "")

@@ -36,7 +36,9 @@ class FakePower:
         self.engine = FakeEngine(
             tokenizer,
             lambda prompt: _quoting(tokenizer, prompt),
-            delays=Delays(prompt_token_s=0.001, answer_token_s=0.06),
+            delays=Delays(prompt_token_s=0.0005, answer_token_s=0.03),
+            num_blocks=16_384,
+            max_model_len=32_768,  # a token a byte, where the tokenizer is the tests' tiny one
             model="fake engine (no model)",
         )
         if cache_file is not None and cache_file.exists():
