@@ -9,12 +9,13 @@ reads every chat whole for each line of the sidebar, and passes over writes that
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from chainlit.data.utils import queue_until_user_message
 from chainlit.types import Feedback
 from chainlit.utils import utc_now
 from sqlalchemy import and_, delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.history_chats import Chats, session_thread
 from app.history_files import object_key
@@ -37,15 +38,12 @@ class History(Chats):
 
     @queue_until_user_message()  # type: ignore[untyped-decorator]
     async def create_step(self, step_dict: StepDict) -> None:
-        thread_id = step_dict["threadId"]
-        async with self._saving(thread_id) as connection:
-            if connection is not None:
-                row = step_row(step_dict)
-                # Chainlit gives no time to a message that was streamed; it has that of its first row.
-                timed = bool(row.get("createdAt"))
-                change = [name for name in row if name != "id" and (timed or name != "createdAt")]
-                row["createdAt"] = row.get("createdAt") or utc_now()
-                await connection.execute(upsert(connection, STEPS, row, "id", change))
+        row = step_row(step_dict)
+        # Chainlit gives no time to a message that was streamed; it keeps that of its first row.
+        is_timed = bool(row.get("createdAt"))
+        change = [name for name in row if name != "id" and (is_timed or name != "createdAt")]
+        row["createdAt"] = row.get("createdAt") or utc_now()
+        await self._save(step_dict["threadId"], lambda at: at.execute(upsert(at, STEPS, row, "id", change)))
 
     @queue_until_user_message()  # type: ignore[untyped-decorator]
     async def update_step(self, step_dict: StepDict) -> None:
@@ -54,17 +52,17 @@ class History(Chats):
     @queue_until_user_message()  # type: ignore[untyped-decorator]
     async def delete_step(self, step_id: str) -> None:
         """Takes a step out with its elements and feedback; only of the chat that is open, where one is."""
-        thread_id, gone = session_thread(), list[str]()
-        async with self._saving(thread_id or "") as connection:
-            if connection is None:
-                return
+        thread_id = session_thread()
+
+        async def work(connection: AsyncConnection) -> list[str]:
             keys = select(ELEMENTS.c.objectKey).where(ELEMENTS.c.forId == step_id)
-            kept = [key for key in await connection.scalars(keys) if key]
+            found = [key for key in await connection.scalars(keys) if key]
             for table, column in ((FEEDBACKS, FEEDBACKS.c.forId), (ELEMENTS, ELEMENTS.c.forId), (STEPS, STEPS.c.id)):
                 query = delete(table).where(column == step_id)
                 await connection.execute(query if thread_id is None else query.where(table.c.threadId == thread_id))
-            gone = kept
-        for key in gone:
+            return found
+
+        for key in await self._save(thread_id, work) or []:
             await self.files.delete_file(key)
 
     async def get_step(self, step_id: str) -> StepDict | None:
@@ -76,10 +74,8 @@ class History(Chats):
 
     async def keep_turn(self, thread_id: str, step_id: str, conversation: Conversation, model: str) -> None:
         """Keeps the conversation's last turn beside the step that shows its answer; what fails is told in the chat."""
-        async with self._saving(thread_id) as connection:
-            if connection is not None:
-                row = turn_row(thread_id, step_id, conversation, model)
-                await connection.execute(upsert(connection, TURNS, row, "stepId"))
+        row = turn_row(thread_id, step_id, conversation, model)
+        await self._save(thread_id, lambda at: at.execute(upsert(at, TURNS, row, "stepId")))
 
     # ------------------------------------------------------------------ feedback
 
@@ -127,20 +123,17 @@ class History(Chats):
         """
         if not element.for_id:
             return
-        values = element.to_dict()
-        is_upload = element.path is not None and element.chainlit_key == element.id
-        async with self._saving(element.thread_id) as connection:
-            if connection is None:
-                return
-            if is_upload:
+
+        async def work(connection: AsyncConnection) -> None:
+            values = element.to_dict()
+            if element.path is not None and element.chainlit_key == element.id:  # dropped by a person
                 values["chainlitKey"] = None
             elif element.type != "custom" and element.content:
-                key = object_key(element.thread_id, element.id)
-                values["objectKey"] = key
-                values["url"] = (await self.files.upload_file(key, element.content, element.mime or "text/plain"))[
-                    "url"
-                ]
+                kept = await self.files.upload_file(object_key(element.thread_id, element.id), element.content)
+                values["objectKey"], values["url"] = kept["object_key"], kept["url"]
             await connection.execute(upsert(connection, ELEMENTS, element_row(values), "id"))
+
+        await self._save(element.thread_id, work)
 
     async def get_element(self, thread_id: str, element_id: str) -> ElementDict | None:
         query = select(ELEMENTS).where(ELEMENTS.c.threadId == thread_id, ELEMENTS.c.id == element_id)
@@ -153,13 +146,13 @@ class History(Chats):
         thread_id = thread_id or session_thread()
         if thread_id is None:
             return
-        key: str | None = None
-        async with self._saving(thread_id) as connection:
-            if connection is None:
-                return
-            meant = and_(ELEMENTS.c.id == element_id, ELEMENTS.c.threadId == thread_id)
-            kept = await connection.scalar(select(ELEMENTS.c.objectKey).where(meant))
+        meant = and_(ELEMENTS.c.id == element_id, ELEMENTS.c.threadId == thread_id)
+
+        async def work(connection: AsyncConnection) -> str | None:
+            key = await connection.scalar(select(ELEMENTS.c.objectKey).where(meant))
             await connection.execute(delete(ELEMENTS).where(meant))
-            key = kept
+            return cast("str | None", key)
+
+        key = await self._save(thread_id, work)
         if key:
             await self.files.delete_file(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from chainlit.context import context_var
 from chainlit.data.sql_alchemy import SQLAlchemyDataLayer
@@ -24,6 +24,7 @@ from app.problem import Problem
 # Of what a session holds these come back with the chat; the rest is the session's own, and sharing would show it.
 KEPT_METADATA = frozenset({"chat_profile", "chat_settings", "kb", "name"})
 
+T = TypeVar("T")
 Unsaved = Callable[[str, BaseException], Awaitable[None]]
 """Takes the chat's id and what went wrong with a write of it, and tells the person."""
 
@@ -168,23 +169,22 @@ class Chats(SQLAlchemyDataLayer):
         await self.database.settled()
         await self.database.close()
 
-    @asynccontextmanager
-    async def _saving(self, thread_id: str) -> AsyncIterator[AsyncConnection | None]:
-        """A write of an open chat: what fails is told in the chat, and the chat goes on. None where it was deleted.
+    async def _save(self, thread_id: str | None, work: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
+        """A write of an open chat: what fails is told in the chat, and the chat goes on. None where nothing was done.
 
-        Only the chat that the session has open can be written: ids come from the browser.
+        Only the chat that the session has open can be written (ids come from the browser), and none that was deleted.
         """
         opened = session_thread()
-        if thread_id in self._deleted or (opened is not None and thread_id not in ("", opened)):
-            yield None
-            return
+        if thread_id is not None and (thread_id in self._deleted or (opened is not None and thread_id != opened)):
+            return None
         try:
             async with self.database.writing() as connection:
-                if thread_id:
+                if thread_id is not None:
                     await self._touch(connection, thread_id)
-                yield connection
+                return await work(connection)
         except Exception as error:  # Chainlit starts this in a task that nobody waits for.
-            await self._unsaved(thread_id, error)
+            await self._unsaved(thread_id or "", error)
+            return None
 
     @asynccontextmanager
     async def _telling(self, thread_id: str) -> AsyncIterator[None]:

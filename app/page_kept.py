@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from chainlit import server
 from chainlit.auth import get_current_user, get_token_from_cookies
 from chainlit.types import DeleteFeedbackRequest, UpdateFeedbackRequest
 from pydantic import ValidationError
@@ -26,12 +25,25 @@ MayView = Callable[[str, Any], Awaitable[bool]]
 """Takes a chat's id and who looks at it, who is not its author."""
 
 
-def put_before_chainlit(history: History, may_view: MayView, prefix: str) -> None:
-    """Adds the routes in front of Chainlit's, whose last one answers everything."""
+Who = Callable[[Request], Awaitable[Any]]
+"""Gives who asks, None where nobody has to log in."""
+
+
+async def logged_in(request: Request) -> Any:
+    """Who asks, by Chainlit's cookie.
+
+    Raises:
+        HTTPException: 401 where a login is wanted and there is none.
+    """
+    return await get_current_user(get_token_from_cookies(request.cookies) or "")
+
+
+def routes(history: History, may_view: MayView, prefix: str = "", who: Who = logged_in) -> list[Route]:
+    """What has to stand in front of Chainlit's own routes, whose last one answers everything."""
 
     async def file(request: Request) -> Response:
         thread_id, element_id = request.path_params["thread_id"], request.path_params["element_id"]
-        if not await _may_read(history, thread_id, await _person(request), may_view):
+        if not await _may_read(history, thread_id, await who(request), may_view):
             return JSONResponse(_NOT_FOUND, 404)
         element = await history.get_element(thread_id, element_id)
         key = element.get("objectKey") if element else None
@@ -54,42 +66,33 @@ def put_before_chainlit(history: History, may_view: MayView, prefix: str) -> Non
             wanted = UpdateFeedbackRequest.model_validate_json(await request.body())
         except ValidationError:
             return JSONResponse({"detail": "a rating has forId and value"}, 422)
-        person = await _person(request)
+        person = await who(request)
         if person is None or await history.author_of_step(wanted.feedback.forId) != person.identifier:
             return JSONResponse(_NOT_FOUND, 404)
-        rated: Response = await server.update_feedback(request, wanted, person)
-        return rated
+        return JSONResponse({"success": True, "feedbackId": await history.upsert_feedback(wanted.feedback)})
 
     async def unrate(request: Request) -> Response:
         try:
             wanted = DeleteFeedbackRequest.model_validate_json(await request.body())
         except ValidationError:
             return JSONResponse({"detail": "a rating has a feedbackId"}, 422)
-        person = await _person(request)
+        person = await who(request)
         if person is None or await history.author_of_feedback(wanted.feedbackId) != person.identifier:
             return JSONResponse(_NOT_FOUND, 404)
-        taken_back: Response = await server.delete_feedback(request, wanted, person)
-        return taken_back
+        await history.delete_feedback(wanted.feedbackId)
+        return JSONResponse({"success": True})
 
-    async def told(request: Request, problem: Exception) -> Response:
-        assert isinstance(problem, Problem)
-        return JSONResponse({"detail": problem.message, "code": problem.code}, 503)
-
-    server.app.router.routes[:0] = [
+    return [
         Route(f"{prefix}{ROUTE}/{{thread_id}}/{{element_id}}", file, methods=["GET"]),
         Route(f"{prefix}/feedback", rate, methods=["PUT"]),
         Route(f"{prefix}/feedback", unrate, methods=["DELETE"]),
     ]
-    server.app.add_exception_handler(Problem, told)
 
 
-async def _person(request: Request) -> Any:
-    """Who asks.
-
-    Raises:
-        HTTPException: 401 where a login is wanted and there is none.
-    """
-    return await get_current_user(get_token_from_cookies(request.cookies) or "")
+async def told(request: Request, problem: Exception) -> Response:
+    """Answers a request that failed with its sentence, where Chainlit would say "Internal Server Error"."""
+    assert isinstance(problem, Problem)
+    return JSONResponse({"detail": problem.message, "code": problem.code}, 503)
 
 
 async def _may_read(history: History, thread_id: str, person: Any, may_view: MayView) -> bool:

@@ -6,9 +6,11 @@ other machines too has no local person: everybody would read everybody's chats.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 import chainlit as cl
@@ -56,15 +58,11 @@ def sign_logins(home: Path) -> None:
 
 def _secret(path: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_text(secrets.token_urlsafe(48), encoding="ascii")
-    try:
-        os.link(draft, path)  # Of two that start at once the second takes the first one's.
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="ascii") as draft:  # its owner's alone
+        draft.write(secrets.token_urlsafe(48))
+        draft.flush()
+        with contextlib.suppress(FileExistsError):  # Of two that start at once the second takes the first one's.
+            os.link(draft.name, path)
     return path.read_text(encoding="ascii")
 
 

@@ -126,6 +126,16 @@ _CHAINLIT: dict[str, tuple[str, str]] = {
     "chat.input.actions.stop": ("Stop", "停止"),
     "chat.input.actions.attachFiles": ("Add documents (PDF, Office, web, text)", "添加文档（PDF、Office、网页、文本）"),
     "chat.watermark": ("Every answer names its pages: open them and check.", "每个回答都注明页码：点开即可核对。"),
+    "threadHistory.sidebar.empty": ("No chats yet", "还没有对话"),
+    "threadHistory.thread.untitled": ("Unnamed chat", "未命名的对话"),
+    "threadHistory.thread.actions.delete.description": (
+        "The chat goes with all that was said in it; this can't be undone. Documents stay.",
+        "将删除此对话及其全部内容，且无法撤销；文档会保留。",
+    ),
+    "threadHistory.thread.actions.rename.title": ("Rename the chat", "重命名对话"),
+    "threadHistory.thread.actions.rename.description": ("A name to find it by", "便于查找的名称"),
+    "threadHistory.thread.actions.rename.success": ("Chat renamed", "对话已重命名"),
+    "threadHistory.thread.actions.rename.inProgress": ("Renaming the chat", "正在重命名对话"),
     "navigation.header.readme": ("How it works", "工作原理"),
 }
 

@@ -81,7 +81,8 @@ keeps_chats = page_person.somebody_logs_in()
 if keeps_chats:
     cl.data_layer(lambda: history)
     if chainlit_server.app.middleware_stack is None:
-        page_kept.put_before_chainlit(history, _may_view, root_path)
+        chainlit_server.app.router.routes[:0] = page_kept.routes(history, _may_view, root_path)
+        chainlit_server.app.add_exception_handler(Problem, page_kept.told)
 
 
 @cl.on_app_startup

@@ -126,28 +126,46 @@ def test_what_had_come_of_an_answer_is_there_after_a_reload(pages: Pages, page: 
     picture(page, "32-reloaded")
 
 
+def choose(page: Page, chat: str, what: str) -> None:
+    """Opens the menu of a chat in the sidebar and picks from it."""
+    line = page.locator("[data-sidebar=menu-item]", has_text=chat).first
+    line.hover()
+    line.locator("#thread-options").click()
+    page.locator(f"#{what}-thread").click()
+
+
 def test_a_chat_is_renamed_and_deleted_in_the_sidebar(pages: Pages, page: Page) -> None:
+    """The new name is there after a reload, and a deleted chat is not."""
     open_page(page, pages)
     ask(page, "Who founded the observatory?", 1)
     sidebar(page)
-    line = page.locator("li", has=page.locator("a[href^='/thread/']"), has_text="Who founded").first
-    line.hover()
-    line.locator("button").last.click()
-    page.get_by_role("menuitem", name="Rename").click()
-    page.get_by_role("dialog").locator("input").fill("Stars")
-    page.get_by_role("dialog").get_by_role("button", name="Rename").click()
-    expect(page.locator("a[href^='/thread/']", has_text="Stars")).to_be_visible()
-    page.reload()
+    choose(page, "Who founded", "rename")
+    page.get_by_role("dialog").locator("#name").fill("Stars")
+    page.get_by_role("dialog").get_by_role("button", name="Confirm").click()
+    named = page.locator("a[href^='/thread/']", has_text="Stars")
+    expect(named).to_be_visible()
+    open_page(page, pages)
     sidebar(page)
-    line = page.locator("li", has=page.locator("a[href^='/thread/']"), has_text="Stars").first
-    line.hover()
-    line.locator("button").last.click()
-    page.get_by_role("menuitem", name="Delete").click()
-    page.get_by_role("alertdialog").get_by_role("button").last.click()
-    expect(page.locator("a[href^='/thread/']", has_text="Stars")).to_have_count(0)
-    page.reload()
-    sidebar(page)
-    expect(page.locator("a[href^='/thread/']", has_text="Stars")).to_have_count(0)
+    expect(named).to_be_visible()
+    choose(page, "Stars", "delete")
+    page.get_by_role("alertdialog").get_by_role("button", name="Confirm").click()
+    expect(named).to_have_count(0)
+    with page.expect_response("**/project/threads") as listed:
+        open_page(page, pages)
+        page.locator("#header #sidebar-trigger-button").click()
+    assert "Stars" not in [thread["name"] for thread in listed.value.json()["data"]]
+
+
+def test_a_page_that_stays_open_while_the_server_restarts_goes_on_with_its_chat(pages: Pages, page: Page) -> None:
+    """Nothing is loaded again: the socket comes back, and the next question belongs to the same conversation."""
+    open_page(page, pages)
+    _, former = ask(page, CRANE, 1)
+    address = page.url
+    pages.restart()
+    pages.now.wait_until_ready()
+    reused, _ = ask(page, "Who may operate it?", 2)
+    assert page.url == address
+    assert reused >= former - 32
 
 
 def test_a_rating_with_a_comment_is_kept(pages: Pages, page: Page) -> None:
