@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import chainlit as cl
 from chainlit.context import context_var
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # How long a resumed chat waits for an answer that its former page left behind to be stopped and kept.
 STOP_S = 5.0
+
+_left: WeakKeyDictionary[WebsocketSession, str] = WeakKeyDictionary()
 
 
 class Unsaved:
@@ -79,7 +82,7 @@ async def resumed(history: History, thread: Any, settings: Settings, language: L
     An answer that an earlier page of the chat still waits for is stopped, and `thread` holds what came of it. A
     conversation that can't be read is told in the chat, which begins anew below what can.
     """
-    await _stop_left_behind(thread["id"])
+    await _stop_left_behind(cl.context.session)
     await history.database.settled()
     try:
         thread.update(await history.get_thread(thread["id"]) or {})
@@ -99,18 +102,28 @@ def picked_last(thread: Any) -> str:
     return picked or page_documents.ALL
 
 
+def leave(session: WebsocketSession) -> None:
+    """The session's page is gone: closed, loaded again, or off the network for a moment."""
+    _left[session] = session.socket_id
+
+
 def is_open_elsewhere(session: WebsocketSession) -> bool:
     """Whether another page has the session's chat open."""
-    return any(other is not session and other.thread_id == session.thread_id for other in ws_sessions_id.values())
+    return any(not _is_left(other) for other in _others(session))
 
 
-async def _stop_left_behind(thread_id: str) -> None:
-    now = cl.context.session
-    running = [
-        session.current_task
-        for session in ws_sessions_id.values()
-        if session is not now and session.thread_id == thread_id and session.current_task is not None
-    ]
+def _others(session: WebsocketSession) -> list[WebsocketSession]:
+    return [each for each in ws_sessions_id.values() if each is not session and each.thread_id == session.thread_id]
+
+
+def _is_left(session: WebsocketSession) -> bool:
+    """A page that comes back does so by another socket."""
+    return _left.get(session) == session.socket_id
+
+
+async def _stop_left_behind(session: Any) -> None:
+    left = [each for each in _others(session) if _is_left(each)]
+    running = [each.current_task for each in left if each.current_task is not None and not each.current_task.done()]
     for task in running:
         task.cancel()
     if running:

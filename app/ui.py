@@ -176,6 +176,7 @@ async def on_chat_end() -> None:
     session = cl.context.session
     if not isinstance(session, WebsocketSession):
         return
+    page_history.leave(session)
     if session.to_clear:  # New chat
         _stop(session)
     else:

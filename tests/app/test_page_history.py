@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chainlit.context import context_var
+from chainlit.session import ws_sessions_id
 from chats import Kept, chatting, person, step
 
 from app.history import History
 from app.history_database import Database
 from app.history_files import LocalFiles
-from app.page_history import Unsaved, open_history, resumed
+from app.page_history import Unsaved, is_open_elsewhere, leave, open_history, resumed
 from app.problem import Problem
 from app.settings import Settings
 
@@ -86,6 +88,38 @@ async def test_a_resumed_chat_shows_what_was_still_being_written(tmp_path: Path)
         await history.create_step(step(thread_id, type="assistant_message", output="23 crowns"))
         await resumed(history, thread, Settings.load(home=tmp_path), "en")
     assert [each["output"] for each in thread["steps"]] == ["What does the ferry cost?", "23 crowns"]
+    await kept.close()
+
+
+async def test_only_an_answer_whose_page_is_gone_is_stopped_by_a_resume(tmp_path: Path) -> None:
+    """What had come is waited for; a second page on the same chat goes on."""
+    kept = Kept("sqlite", tmp_path)
+    ada = await person(kept.first, "ada")
+    ended: list[str] = []
+
+    async def answer(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append(name)
+
+    async with chatting(ada) as thread_id, chatting(ada, thread_id):
+        first, second = (each for each in ws_sessions_id.values() if each.thread_id == thread_id)
+        first.current_task = asyncio.create_task(answer("first"))
+        second.current_task = asyncio.create_task(answer("second"))
+        await asyncio.sleep(0)
+        leave(first)
+        assert is_open_elsewhere(first)
+        assert not is_open_elsewhere(second)
+        async with chatting(ada, thread_id):
+            await resumed(kept.first, {"id": thread_id, "steps": []}, Settings.load(home=tmp_path), "en")
+        assert ended == ["first"]
+        leave(second)
+        second.restore("another socket")
+        async with chatting(ada, thread_id):
+            await resumed(kept.first, {"id": thread_id, "steps": []}, Settings.load(home=tmp_path), "en")
+        assert ended == ["first"]
+        second.current_task.cancel()
     await kept.close()
 
 
