@@ -85,7 +85,8 @@ async def _offer_when_there(host: Host, language: Language, chosen: str) -> None
         if not host.samples_settled:
             while not host.samples_settled and host.problem is None:
                 await asyncio.sleep(0.2)
-            await offer(host, language, chosen)
+            # What was asked about meanwhile stays picked.
+            await offer(host, language, cl.user_session.get(_SELECTED) or chosen)
     except Problem:
         return  # The page's state line says it, and so does the first question.
 
@@ -109,10 +110,10 @@ async def offer(host: Host, language: Language, chosen: str) -> str | None:
     return selected
 
 
-async def keep_selected(host: Host, language: Language, chosen: str | None) -> None:
-    """Has the picker go on with what was chosen: after a first question the page takes the default again."""
-    if chosen is not None and chosen != cl.user_session.get(_SELECTED):
-        await offer(host, language, chosen)
+def note_selected(chosen: str | None) -> None:
+    """A question was about `chosen`: documents that are offered later leave the picker there."""
+    if chosen is not None:
+        cl.user_session.set(_SELECTED, chosen)
 
 
 def _options(assistant: Assistant, language: Language) -> list[cl.ModeOption]:

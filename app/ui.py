@@ -137,8 +137,8 @@ async def on_message(message: cl.Message) -> None:
     unsaved.asked(cl.context.session.thread_id)
     question = (message.content or "").strip()
     chosen = (message.modes or {}).get(page_documents.MODE)
+    page_documents.note_selected(chosen)
     try:
-        await page_documents.keep_selected(host, language, chosen)
         if message.elements:
             added = await add_on_page(host, message.elements, language, warm=not question)
             await _begun(question or message.elements[0].name or "")

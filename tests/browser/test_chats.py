@@ -81,6 +81,7 @@ def test_a_chat_resumed_after_a_restart_is_warm_and_whole(pages: Pages, page: Pa
     """Ask, reload, restart, resume from the sidebar, ask again: the whole former prompt is found in the cache."""
     told: list[str] = []
     page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
+    pages.now.wait_until_ready()
     open_page(page, pages)
     page.locator("#mode-picker-trigger-document").click()
     page.locator("[role=option],[role=menuitem],[role=menuitemradio]", has_text="Merrowick").first.click()
@@ -117,7 +118,7 @@ def test_what_had_come_of_an_answer_is_there_after_a_reload(pages: Pages, page: 
     page.fill("#chat-input", "What are the opening hours of the fuel berth?")
     page.keyboard.press("Enter")
     expect(page.locator(".ai-message").last).to_contain_text(re.compile(r"\w+ \w+ \w+ \w+ \w+"), timeout=60_000)
-    until(lambda: "/thread/" in page.url, 10, "the chat got no address")
+    expect(page).to_have_url(re.compile("/thread/"))
     until(lambda: "Reading" not in page.locator(".ai-message").last.inner_text(), 60, "no word came")
     page.reload()
     expect(page.get_by_test_id("stopped")).to_be_visible(timeout=30_000)
