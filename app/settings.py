@@ -70,10 +70,6 @@ class Settings(BaseSettings):
         SecretStr("faiss"),
         description="faiss; numpy (slower); or a PostgreSQL with pgvector: postgresql://user:password@host/database",
     )
-    history: SecretStr = Field(
-        SecretStr("sqlite"),
-        description="where chats are kept: sqlite (a file in the home), or postgresql://user:password@host/database",
-    )
     search_help: Literal["auto", "off", "always"] = Field(
         "auto",
         description="auto: the model translates a question that finds little; always: any, and rewords it",
@@ -84,6 +80,10 @@ class Settings(BaseSettings):
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
+    history: SecretStr = Field(
+        SecretStr("sqlite"),
+        description="where chats are kept: sqlite (a file in the home), or postgresql://user:password@host/database",
+    )
 
     @field_validator("home", "cache")
     @classmethod
