@@ -112,6 +112,12 @@ class Chats(SQLAlchemyDataLayer):
             if changed:
                 await connection.execute(update(THREADS).where(THREADS.c.id == thread_id).values(changed))
 
+    async def name_thread(self, thread_id: str, name: str) -> None:
+        """Gives a name to a chat that has none."""
+        thread = await self.get_thread(thread_id)
+        if thread is not None and not thread["name"]:
+            await self.update_thread(thread_id, name=name)
+
     async def delete_thread(self, thread_id: str) -> None:
         """Deletes a chat with all that belongs to it; what its open page still writes is dropped."""
         self._deleted.add(thread_id)

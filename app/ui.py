@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -160,6 +161,9 @@ async def _begun(what: str) -> None:
     """Chainlit names a chat by its first message, and shows Stop only in a chat with a name; files give it none."""
     session = cl.context.session
     await cl.context.emitter.emit("first_interaction", {"interaction": what, "thread_id": session.thread_id})
+    if keeps_chats:
+        with contextlib.suppress(Problem):  # The chat has said it.
+            await history.name_thread(session.thread_id, what)
 
 
 @cl.on_stop

@@ -169,6 +169,34 @@ def test_a_page_that_stays_open_while_the_server_restarts_goes_on_with_its_chat(
     assert reused >= former - 32
 
 
+def test_a_card_of_added_files_tells_after_a_restart_what_became_of_them(
+    pages: Pages, page: Page, tmp_path: Path
+) -> None:
+    """Nobody is asked for its stages any more; the chat bears the file's name, and the file itself is not in it."""
+    note = tmp_path / "barometer note.md"
+    note.write_text("# Note\n\nThe spare key hangs behind the barometer.\n")
+    pages.now.wait_until_ready()
+    open_page(page, pages)
+    page.set_input_files("input[type=file] >> nth=0", note)
+    expect(page.locator("#chat-submit")).to_be_enabled()
+    page.click("#chat-submit")
+    card = page.locator("[data-testid=added-files] [data-state=ready]")
+    expect(card).to_have_count(1, timeout=60_000)
+    said = card.locator("[role=status]").inner_text()
+    expect(page).to_have_url(re.compile("/thread/"))
+    address = page.url
+    page.goto("about:blank")
+    pages.restart()
+    page.goto(address)
+    expect(card).to_have_count(1, timeout=60_000)
+    assert card.locator("[role=status]").inner_text() == said
+    page.locator("#header #sidebar-trigger-button").click()
+    expect(page.locator("a[href^='/thread/']", has_text="barometer note.md")).to_be_visible()
+    ask(page, "Where does the spare key hang?", 1)
+    kept = [path for path in (pages.server.home / "chats").rglob("*") if path.is_file()]
+    assert "# Note" not in [path.read_text()[:6] for path in kept]
+
+
 def test_a_rating_with_a_comment_is_kept(pages: Pages, page: Page) -> None:
     open_page(page, pages)
     ask(page, CRANE, 1)
