@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from app.settings import Settings
 
 if TYPE_CHECKING:
     from ingest.corpus import Corpus
-
-_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,21 @@ def records_of(settings: Settings) -> Records:
     return Records.open(settings.home, url)
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether a page that listens on `host` is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def login_needed(settings: Settings, host: str, people: People) -> bool:
     """Whether the page at `host` asks who somebody is.
 
     Raises:
         Problem: `login_needed` where login is off and others could reach the page.
     """
-    beyond = host not in _THIS_MACHINE and not host.startswith("127.")
+    beyond = not is_this_machine(host)
     if settings.login == "off" and beyond:
         raise Problem(
             "login_needed",

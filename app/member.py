@@ -89,7 +89,7 @@ class Member:
         conversation: Conversation | None = None,
         session: str | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """As `Assistant.ask`, in a base that they may read.
+        """As `Assistant.ask`, in a base that they may read; of `conversation` only what is about such bases is used.
 
         Raises:
             Problem: `not_found` and what `Assistant.ask` raises.
@@ -97,6 +97,8 @@ class Member:
         await run_in_threadpool(self.library.require, self.person, kb)
         if doc_id is not None:
             await run_in_threadpool(self.document, doc_id, kb)
+        if conversation is not None and not self.person.everything:
+            conversation.forget_unless(await run_in_threadpool(self.library.readable_names, self.person))
         asked = self.assistant.ask(question, kb=kb, doc_id=doc_id, conversation=conversation, session=session)
         async with aclosing(asked) as events:
             async for event in events:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -72,9 +72,22 @@ async def add_on_page(
     await cl.Message(content="", elements=[card]).send()
     done: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_work(host, member, kb, rows, uploads, done, language, warm))
+    task.add_done_callback(lambda ended: _in_background(_keep(card, adding)))
     _background.add(task)
     task.add_done_callback(_background.discard)
     return await asyncio.shield(done)
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+
+
+async def _keep(card: cl.CustomElement, adding: str) -> None:
+    """The chat keeps what became of the files: a card that is shown again after a restart has nobody to ask."""
+    card.props = _props(adding)
+    await card.update()
 
 
 async def _taken(host: Host, file: Any, row: Row, number: int, language: Language) -> Upload | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -22,6 +23,9 @@ from app.words import Language
 # The browser renders the whole Markdown at each piece; 25 times a second is as smooth as more.
 PIECE_S = 0.04
 NOT_FOUND_ICON = "search-x"
+
+Keep = Callable[[str], Awaitable[None]]
+"""Takes the id of the message that shows the answer."""
 
 
 class Reply:
@@ -71,17 +75,20 @@ async def answer_on_page(
     conversation: Conversation,
     chat: str,
     language: Language,
+    keep: Keep | None = None,
 ) -> None:
     """Asks and shows. Stop ends it early: the engine is told, the words so far stay.
 
     Args:
         chat: The name by which the chat holds what was read, until `Host.chat_ended`.
+        keep: Keeps the turn that the question added to the conversation, where it added one.
 
     Raises:
         Problem, EngineError, IngestError: One sentence each; words that had come by then stay on the page.
     """
     reply = Reply()
     reading: Reading | None = None
+    num_turns = len(conversation.turns)
     try:
         with host.asking():
             async for _ in host.wait():
@@ -106,6 +113,9 @@ async def answer_on_page(
         else:
             await reply.message.remove()
         raise
+    finally:
+        if keep is not None and len(conversation.turns) > num_turns:
+            await keep(reply.message.id)
 
 
 async def _finish(reply: Reply, member: Member, answer: Answer, language: Language) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MODE = "document"
 ALL = "all"
 MOST_STARTERS = 4
+_SELECTED = "selected_document"
 
 _background: set[asyncio.Task[None]] = set()
 
@@ -110,9 +111,11 @@ async def _picked(host: Host, name: str) -> None:
         host.chosen(meant[0].id, meant[0].kb)
 
 
-def offer_soon(host: Host, member: Callable[[], Awaitable[Member]], language: Language) -> None:
+def offer_soon(
+    host: Host, member: Callable[[], Awaitable[Member]], language: Language, chosen: Choice | None = None
+) -> None:
     """Offers the documents in the background, and again when the samples have been added; returns at once."""
-    _in_background(_offer_when_there(host, member, language))
+    _in_background(_offer_when_there(host, member, language, chosen))
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:
@@ -121,15 +124,18 @@ def _in_background(work: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_background.discard)
 
 
-async def _offer_when_there(host: Host, member: Callable[[], Awaitable[Member]], language: Language) -> None:
+async def _offer_when_there(
+    host: Host, member: Callable[[], Awaitable[Member]], language: Language, chosen: Choice | None
+) -> None:
     try:
-        selected = await offer(await member(), language, None)
+        selected = await offer(await member(), language, chosen)
         if selected is not None and selected.doc_id is not None:
             host.chosen(selected.doc_id, selected.kb)
         if not host.samples_settled:
             while not host.samples_settled and host.problem is None:
                 await asyncio.sleep(0.2)
-            await offer(await member(), language, None)
+            # What was asked about meanwhile stays picked.
+            await offer(await member(), language, Choice.read(cl.user_session.get(_SELECTED)) or chosen)
     except Problem:
         return  # The page's state line says it, and so does the first question.
 
@@ -146,7 +152,14 @@ async def offer(member: Member, language: Language, chosen: Choice | None) -> Ch
         option.default = option.id == selected
     modes = [cl.Mode(id=MODE, name=say("ask_about", language), options=options)] if options else []
     await cl.context.emitter.set_modes(modes)
+    cl.user_session.set(_SELECTED, selected)
     return Choice.read(selected)
+
+
+def note_selected(chosen: str | None) -> None:
+    """A question was about `chosen`: documents that are offered later leave the picker there."""
+    if chosen is not None:
+        cl.user_session.set(_SELECTED, chosen)
 
 
 def _options(member: Member, language: Language) -> list[cl.ModeOption]:

@@ -1,4 +1,4 @@
-"""Decides how somebody gets from a login to a person: Chainlit's callbacks, its cookies' secret, sessions that end.
+"""Decides how somebody gets from a login to a person: Chainlit's callbacks, and sessions that end.
 
 Chainlit's cookie says who logged in and stays good for days. Here each use of it is held against the account as it is
 now, so that a reset, a change of role, a logout or a disabled account ends it.
@@ -7,13 +7,10 @@ now, so that a reset, a change of role, a logout or a disabled account ends it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.desk import Desk, login_needed
-from app.passwords import new_secret
+from app.page_secret import sign_logins
 from app.problem import Problem
 from app.rights import OF_THIS_MACHINE, Person
 from app.settings import Settings
@@ -21,8 +18,6 @@ from app.settings import Settings
 if TYPE_CHECKING:
     import chainlit as cl
 
-SECRET_NAME = "login.key"
-_SECRET_VARIABLE = "CHAINLIT_AUTH_SECRET"
 _NUMBER = "session"
 
 
@@ -46,7 +41,7 @@ class Login:
             Problem: `login_needed` where it is set off and others could reach the page.
         """
         if not self.on and login_needed(self._settings, self._host, self._desk.people):
-            os.environ.setdefault(_SECRET_VARIABLE, secret(self._settings.home))
+            sign_logins(self._settings.home)
             self._register()
             self.on = True
         return self.on
@@ -79,6 +74,7 @@ class Login:
 
     def _register(self) -> None:
         import chainlit as cl
+        from chainlit.config import config
         from chainlit.oauth_providers import get_configured_oauth_providers
 
         people, header = self._desk.people, self._settings.login_header
@@ -108,6 +104,8 @@ class Login:
                 await asyncio.to_thread(people.end_sessions, person.name)
             return {"success": True}
 
+        config.code.header_auth_callback = None  # the local person's, who is nobody from now on
+        config.features.allow_thread_sharing = True
         cl.password_auth_callback(by_password)
         cl.on_logout(on_logout)
         if header:
@@ -124,17 +122,3 @@ def _user(person: Person | None, provider: str) -> cl.User | None:
         return None
     metadata = {_NUMBER: person.session, "role": "admin" if person.admin else "user", "provider": provider}
     return cl.User(identifier=person.name, display_name=person.name, metadata=metadata)
-
-
-def secret(home: Path) -> str:
-    """What cookies are signed with: made once a home, for its owner's eyes. Two programs' first start agree on it."""
-    home.mkdir(parents=True, exist_ok=True)
-    path = home / SECRET_NAME
-    part = path.with_name(f".{SECRET_NAME}.{os.getpid()}")
-    if not path.exists():
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(new_secret())
-        with contextlib.suppress(FileExistsError):  # another was first
-            os.link(part, path)
-        part.unlink()
-    return path.read_text()

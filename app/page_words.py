@@ -96,6 +96,14 @@ _WORDS: dict[str, tuple[str, str]] = {
         "登录已失效：请刷新页面后重新登录。",
     ),
     "all_of_base": ("All of {kb}", "{kb}：全部文档"),
+    "not_saved": (
+        "This chat could not be kept: after a reload, what was just said may be missing. {why}",
+        "此对话未能保存：刷新页面后，刚才的内容可能丢失。{why}",
+    ),
+    "not_brought_back": (
+        "What was said here can be read, but the next answer does not build on it. {why}",
+        "可以查看以前的内容，但下一个回答不会以此为基础。{why}",
+    ),
     "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
     "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),
     "source_removed": ("This document was removed.", "此文档已被移除。"),
@@ -140,6 +148,16 @@ _CHAINLIT: dict[str, tuple[str, str]] = {
         "Name and password don't fit, or too many logins failed: try again in half an hour.",
         "用户名或密码不正确，或失败次数过多：请半小时后再试。",
     ),
+    "threadHistory.sidebar.empty": ("No chats yet", "还没有对话"),
+    "threadHistory.thread.untitled": ("Unnamed chat", "未命名的对话"),
+    "threadHistory.thread.actions.delete.description": (
+        "The chat goes with all that was said in it; this can't be undone. Documents stay.",
+        "将删除此对话及其全部内容，且无法撤销；文档会保留。",
+    ),
+    "threadHistory.thread.actions.rename.title": ("Rename the chat", "重命名对话"),
+    "threadHistory.thread.actions.rename.description": ("A name to find it by", "便于查找的名称"),
+    "threadHistory.thread.actions.rename.success": ("Chat renamed", "对话已重命名"),
+    "threadHistory.thread.actions.rename.inProgress": ("Renaming the chat", "正在重命名对话"),
     "navigation.header.readme": ("How it works", "工作原理"),
 }
 

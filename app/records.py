@@ -217,7 +217,7 @@ def _told() -> Iterator[None]:
         ) from error
     except ModuleNotFoundError as error:
         raise Problem(
-            "not_installed", f"For PostgreSQL {error.name} is missing: pip install 'readonce[pgvector]'."
+            "not_installed", f"For PostgreSQL {error.name} is missing: pip install 'readonce[postgresql]'."
         ) from error
     except SQLAlchemyError as error:
         said = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())

@@ -29,7 +29,7 @@ TOML_NAME = "readonce.toml"
 
 FEWEST_SECTION_TOKENS = 256
 # A password may be part of them.
-NEVER_SHOWN = frozenset({"engine_token", "vector_index", "people_database"})
+NEVER_SHOWN = frozenset({"engine_token", "vector_index", "people_database", "history"})
 KV_CACHE_DTYPES: dict[str, Literal["auto", "bfloat16", "fp8"]] = {"auto": "auto", "bf16": "bfloat16", "fp8": "fp8"}
 
 
@@ -88,6 +88,10 @@ class Settings(BaseSettings):
     people_database: SecretStr | None = Field(
         None, description="where people and rights are kept instead: postgresql://user:password@host/database"
     )
+    history: SecretStr = Field(
+        SecretStr("sqlite"),
+        description="where chats are kept: sqlite (a file in the home), or postgresql://user:password@host/database",
+    )
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
 
@@ -103,6 +107,14 @@ class Settings(BaseSettings):
         if kind not in ("faiss", "numpy") and not kind.startswith(("postgresql://", "postgres://")):
             raise ValueError("should be faiss, numpy or postgresql://user:password@host/database")
         return index
+
+    @field_validator("history")
+    @classmethod
+    def _known_history(cls, history: SecretStr) -> SecretStr:
+        kind = history.get_secret_value()
+        if kind != "sqlite" and not kind.startswith(("postgresql://", "postgres://")):
+            raise ValueError("should be sqlite or postgresql://user:password@host/database")
+        return history
 
     @classmethod
     def settings_customise_sources(
