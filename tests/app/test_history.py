@@ -299,7 +299,7 @@ async def test_a_file_of_the_first_version_grows_up_and_keeps_its_chats(kept: Ke
     await old.close()
     history = kept.open()
     assert (await history.get_thread("old") or {})["name"] == "old"
-    assert await history.documents_of("old") == ()
+    assert await history.bases_of("old") == ()
     async with history.database.writing() as connection:
         assert await connection.scalar(select(SCHEMA.c.version)) == len(VERSIONS)
         await connection.execute(SCHEMA.update().values(version=99))

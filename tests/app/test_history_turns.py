@@ -16,6 +16,7 @@ from app.answer import Answer
 from app.assistant import Assistant
 from app.conversation import Conversation, Turn
 from app.history_turns import conversation_of
+from app.page_documents import Choice
 from app.page_history import keeper, picked_last
 from engine.fake import FakeEngine
 
@@ -42,6 +43,7 @@ TURNS = st.lists(
         st.lists(st.integers(0, 2**31 - 1), max_size=12).map(tuple),
         st.sampled_from(["d1", "d2"]),
         st.lists(st.integers(1, 900), max_size=3).map(tuple),
+        st.sampled_from(["default", "harbour"]),
     ),
     max_size=6,
 )
@@ -63,7 +65,7 @@ async def test_a_conversation_comes_back_as_it_was(kept: Kept, turns: list[Turn]
     again = await conversation_of(history.database, thread_id, MODEL)
     assert again == conversation
     assert again.history_ids(room) == conversation.history_ids(room)
-    assert await history.documents_of(thread_id) == tuple(sorted({turn.doc_id for turn in turns}))
+    assert await history.bases_of(thread_id) == tuple(sorted({turn.kb for turn in turns}))
     assert kept.unsaved == []
 
 
@@ -125,7 +127,8 @@ async def test_the_turn_of_a_chat_that_was_deleted_is_dropped(kept: Kept) -> Non
 
 
 def test_what_the_last_question_was_about_is_picked_again() -> None:
-    steps = [step("t", modes={"document": "d1"}), step("t", type="assistant_message")]
-    assert picked_last({"steps": steps}) == "d1"
-    assert picked_last({"steps": [*steps, step("t", modes=None)]}) == "all"
-    assert picked_last({"steps": []}) == "all"
+    steps = [step("t", modes={"document": "harbour/d1"}), step("t", type="assistant_message")]
+    assert picked_last({"steps": steps}) == Choice("harbour", "d1")
+    assert picked_last({"steps": [step("t", modes={"document": "harbour/all"})]}) == Choice("harbour", None)
+    assert picked_last({"steps": [*steps, step("t", modes=None)]}) is None
+    assert picked_last({"steps": []}) is None

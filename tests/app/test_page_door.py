@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,10 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from app import page_login, page_welcome
-from app.desk import Desk, login_needed
+from app.desk import Desk, is_this_machine, login_needed
 from app.page_door import PageDoor
-from app.page_login import Login, secret
+from app.page_login import Login
+from app.page_secret import secret
 from app.people import MOST_FAILURES_AN_ADDRESS
 from app.problem import Problem
 from app.records import Records
@@ -193,10 +193,18 @@ def test_a_page_that_others_reach_asks_who_they_are(
         assert login_needed(Settings.load(), host, people.people) is needed
 
 
-def test_the_cookies_key_is_made_once_for_its_owners_eyes(tmp_path: Path) -> None:
-    """Another home has another one."""
-    made = secret(tmp_path / "a")
-    assert secret(tmp_path / "a") == made != secret(tmp_path / "b")
-    assert len(made) >= 43
-    assert (tmp_path / "a" / page_login.SECRET_NAME).stat().st_mode & 0o077 == 0
-    assert os.listdir(tmp_path / "a") == [page_login.SECRET_NAME]
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.0.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.7", False),
+        ("127.example.org", False),
+    ],
+)
+def test_only_a_loopback_address_is_this_machine_alone(host: str, alone: bool) -> None:
+    assert is_this_machine(host) is alone

@@ -15,6 +15,7 @@ from chats import Kept, chatting, person, step
 from app.history import History
 from app.history_database import Database
 from app.history_files import LocalFiles
+from app.page_documents import Choice
 from app.page_history import Unsaved, is_open_elsewhere, leave, open_history, resumed
 from app.problem import Problem
 from app.settings import Settings
@@ -68,11 +69,11 @@ async def test_a_chat_that_cannot_be_brought_back_says_so_below_what_can(
     """It can be read and goes on with an empty conversation."""
     history, _, home = broken
     async with chatting(None) as thread_id:
-        thread = {"id": thread_id, "steps": [step(thread_id, modes={"document": "d1"})]}
+        thread = {"id": thread_id, "steps": [step(thread_id, modes={"document": "default/d1"})]}
         settings = Settings.load(home=home)
         conversation, picked = await resumed(history, thread, settings, "en")
     assert conversation.turns == []
-    assert picked == "d1"
+    assert picked == Choice("default", "d1")
     assert thread["steps"][-1]["isError"] is True  # type: ignore[index]
     assert "does not build on it" in thread["steps"][-1]["output"]  # type: ignore[index]
 
@@ -135,8 +136,12 @@ def test_a_database_that_is_neither_is_refused_and_not_shown(value: str) -> None
 async def test_the_setting_chooses_the_database(tmp_path: Path) -> None:
     """By default a file in the home, else the server of that address; nothing is opened yet."""
     unsaved = Unsaved(tmp_path)
-    here = open_history(Settings.load(home=tmp_path), unsaved, "")
-    there = open_history(Settings.load(home=tmp_path, history="postgres://me:secret@db/chats"), unsaved, "")
+
+    async def readable(name: str) -> None:
+        """All of them."""
+
+    here = open_history(Settings.load(home=tmp_path), unsaved, readable, "")
+    there = open_history(Settings.load(home=tmp_path, history="postgres://me:secret@db/chats"), unsaved, readable, "")
     assert (here.database.is_sqlite, here.database.file) == (True, tmp_path / "chats.sqlite3")
     assert there.database.engine.url.render_as_string() == "postgresql+psycopg://me:***@db/chats"
     assert not (tmp_path / "chats.sqlite3").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,9 @@ import pytest
 from rights_kit import PASSWORD, log_in_as
 
 from app.desk import Desk
-from app.page_login import Login, secret
+from app.page_login import Login
+from app.page_secret import VARIABLE, secret
+from app.problem import Problem
 from app.records import Records
 from app.rights import OF_THIS_MACHINE
 from app.settings import Settings
@@ -30,7 +33,8 @@ def login(people: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Logi
 
     for name in ("password_auth_callback", "header_auth_callback", "oauth_callback", "on_logout"):
         monkeypatch.setattr(config.code, name, None)
-    monkeypatch.setenv("CHAINLIT_AUTH_SECRET", secret(tmp_path))
+    monkeypatch.setattr(config.features, "allow_thread_sharing", False)
+    monkeypatch.setenv(VARIABLE, secret(tmp_path))
     monkeypatch.setenv("READONCE_LOGIN_HEADER", "X-User")
     monkeypatch.setenv("OAUTH_GITHUB_CLIENT_ID", "id")
     monkeypatch.setenv("OAUTH_GITHUB_CLIENT_SECRET", "secret")
@@ -86,3 +90,30 @@ async def test_a_logout_ends_every_session_of_the_person(login: Login, people: D
     await config.code.on_logout(SimpleNamespace(cookies={"access_token": token}), None)
     assert login.person_of(token) is None
     assert await config.code.on_logout(SimpleNamespace(cookies={}), None) == {"success": True}
+
+
+def test_the_first_account_ends_the_local_persons_login(
+    people: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Chainlit asks for a password from then on, chats can be shared, and the old login opens nothing."""
+    from chainlit.auth import create_jwt
+    from chainlit.config import config
+
+    from app.page_person import local_person
+
+    for name in ("password_auth_callback", "header_auth_callback", "on_logout"):
+        monkeypatch.setattr(config.code, name, None)
+    monkeypatch.setattr(config.features, "allow_thread_sharing", False)
+    monkeypatch.setenv(VARIABLE, secret(tmp_path))
+    alone = Desk.of(Records.open(tmp_path / "alone"))
+    login = Login(Settings.load(), alone, "127.0.0.1")
+    config.code.header_auth_callback = local_person
+    token = create_jwt(asyncio.run(local_person(None)))
+    assert login.required(token, "x") == OF_THIS_MACHINE
+    alone.people.add(OF_THIS_MACHINE, "anna")
+    with pytest.raises(Problem, match="Log in again") as told:
+        login.required(token, "Log in again.")
+    assert told.value.code == "not_logged_in"
+    assert config.code.header_auth_callback is None
+    assert config.code.password_auth_callback is not None
+    assert config.features.allow_thread_sharing is True

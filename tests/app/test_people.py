@@ -234,7 +234,7 @@ def test_a_bad_address_is_told_without_its_password(tmp_path) -> None:
 def test_a_missing_driver_is_named_with_its_mend(tmp_path, monkeypatch) -> None:
     """Only who wants PostgreSQL needs it."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(Problem, match=r"psycopg is missing: pip install 'readonce\[pgvector\]'") as told:
+    with pytest.raises(Problem, match=r"psycopg is missing: pip install 'readonce\[postgresql\]'") as told:
         Records.open(tmp_path, "postgresql://ben@127.0.0.1/none")
     assert told.value.code == "not_installed"
 

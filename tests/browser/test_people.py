@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -129,6 +130,49 @@ def test_what_somebody_uploads_is_their_own_and_its_citations_open(
     anna.reload()
     expect(anna.locator("#mode-picker-trigger-document")).to_be_visible(timeout=60_000)
     assert "The diary of Mia" not in offered(anna)
+
+
+def sidebar(page: Page) -> None:
+    page.locator("#header #sidebar-trigger-button").click()
+
+
+def test_a_chat_is_its_persons_own_and_tells_of_a_base_that_was_lost(
+    served: Served, browser: Browser, home: Path
+) -> None:
+    """Others find it neither listed nor by its address; after the loss its answers say the base is not there."""
+    served.wait_until_ready()
+    command(home, "kb", "create", "bells", "--owner", "anna")
+    path = home.parent / "bells.md"
+    path.write_text("# The bells\n\nThe great bell is rung at 18:00 by the sexton.\n")
+    command(home, "add", str(path), "--kb", "bells")
+    command(home, "kb", "share", "bells", "--with", "mia")
+    mia, ben = (logged_in(browser, served, name) for name in ("mia", "ben"))
+    pick(mia, "The bells")
+    ask(mia, "When is the great bell rung?")
+    expect(mia.get_by_test_id("receipt")).to_have_count(1, timeout=60_000)
+    expect(mia.locator(".ai-message").last).to_contain_text("rung at 18:00")
+    expect(mia).to_have_url(re.compile("/thread/"))
+    address = mia.url
+    mia.reload()
+    expect(mia.get_by_test_id("receipt")).to_have_count(1, timeout=60_000)
+    expect(mia.locator("#mode-picker-trigger-document")).to_contain_text("The bells", timeout=60_000)
+    sidebar(ben)
+    expect(ben.get_by_text("great bell")).to_have_count(0)
+    assert ben.request.get(address.replace("/thread/", "/project/thread/")).status in (401, 404)
+    command(home, "kb", "unshare", "bells", "--with", "mia")
+    mia.reload()
+    expect(mia.locator(".ai-message").last).to_contain_text('There is no knowledge base "bells"', timeout=60_000)
+    expect(mia.locator("#mode-picker-trigger-document")).to_be_visible(timeout=60_000)
+    picture(mia, "35-lost-base")
+    assert "18:00" not in mia.content()
+    assert "The bells" not in offered(mia)
+    told = mia.request.get(address.replace("/thread/", "/project/thread/"))
+    assert (told.status, "18:00" in told.text()) == (200, False)
+
+
+def pick(page: Page, title: str) -> None:
+    page.locator("#mode-picker-trigger-document").click()
+    page.locator("[role=option],[role=menuitem],[role=menuitemradio]", has_text=title).first.click()
 
 
 def test_two_people_see_what_each_may_and_a_disabled_one_nothing(served: Served, browser: Browser, home: Path) -> None:
