@@ -64,6 +64,7 @@ def open_page(page: Page, pages: Pages, path: str = "") -> None:
 def ask(page: Page, question: str, receipts: int) -> tuple[int, int]:
     """Asks, waits for the receipt, and gives the reused tokens and those of the whole prompt."""
     page.fill("#chat-input", question)
+    expect(page.locator("#chat-submit")).to_be_enabled(timeout=60_000)
     page.keyboard.press("Enter")
     expect(page.get_by_test_id("receipt")).to_have_count(receipts, timeout=120_000)
     found = re.search(r"([\d,]+) of ([\d,]+) prompt tokens reused", page.get_by_test_id("receipt").last.inner_text())

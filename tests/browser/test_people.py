@@ -141,11 +141,11 @@ def test_a_chat_is_its_persons_own_and_tells_of_a_base_that_was_lost(
 ) -> None:
     """Others find it neither listed nor by its address; after the loss its answers say the base is not there."""
     served.wait_until_ready()
-    command(home, "kb", "create", "bells", "--owner", "anna")
+    command(home, "kb", "create", "tower", "--owner", "anna")
     path = home.parent / "bells.md"
     path.write_text("# The bells\n\nThe great bell is rung at 18:00 by the sexton.\n")
-    command(home, "add", str(path), "--kb", "bells")
-    command(home, "kb", "share", "bells", "--with", "mia")
+    command(home, "add", str(path), "--kb", "tower")
+    command(home, "kb", "share", "tower", "--with", "mia")
     mia, ben = (logged_in(browser, served, name) for name in ("mia", "ben"))
     pick(mia, "The bells")
     ask(mia, "When is the great bell rung?")
@@ -159,9 +159,9 @@ def test_a_chat_is_its_persons_own_and_tells_of_a_base_that_was_lost(
     sidebar(ben)
     expect(ben.get_by_text("great bell")).to_have_count(0)
     assert ben.request.get(address.replace("/thread/", "/project/thread/")).status in (401, 404)
-    command(home, "kb", "unshare", "bells", "--with", "mia")
+    command(home, "kb", "unshare", "tower", "--with", "mia")
     mia.reload()
-    expect(mia.locator(".ai-message").last).to_contain_text('There is no knowledge base "bells"', timeout=60_000)
+    expect(mia.locator(".ai-message").last).to_contain_text('There is no knowledge base "tower"', timeout=60_000)
     expect(mia.locator("#mode-picker-trigger-document")).to_be_visible(timeout=60_000)
     picture(mia, "35-lost-base")
     assert "18:00" not in mia.content()
