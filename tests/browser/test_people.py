@@ -139,14 +139,17 @@ def sidebar(page: Page) -> None:
 def test_a_chat_is_its_persons_own_and_tells_of_a_base_that_was_lost(
     served: Served, browser: Browser, home: Path
 ) -> None:
-    """Others find it neither listed nor by its address; after the loss its answers say the base is not there."""
+    """Others find it neither listed nor by its address, and shared only where they may read its base.
+
+    After the loss its answers say that the base is not there.
+    """
     served.wait_until_ready()
     command(home, "kb", "create", "tower", "--owner", "anna")
     path = home.parent / "bells.md"
     path.write_text("# The bells\n\nThe great bell is rung at 18:00 by the sexton.\n")
     command(home, "add", str(path), "--kb", "tower")
     command(home, "kb", "share", "tower", "--with", "mia")
-    mia, ben = (logged_in(browser, served, name) for name in ("mia", "ben"))
+    mia, ben, anna = (logged_in(browser, served, name) for name in ("mia", "ben", "anna"))
     pick(mia, "The bells")
     ask(mia, "When is the great bell rung?")
     expect(mia.get_by_test_id("receipt")).to_have_count(1, timeout=60_000)
@@ -159,6 +162,14 @@ def test_a_chat_is_its_persons_own_and_tells_of_a_base_that_was_lost(
     sidebar(ben)
     expect(ben.get_by_text("great bell")).to_have_count(0)
     assert ben.request.get(address.replace("/thread/", "/project/thread/")).status in (401, 404)
+    host, thread_id = address.split("/thread/")
+    shared = {"threadId": thread_id, "isShared": True}
+    assert ben.request.put(f"{host}/project/thread/share", data=shared).status in (401, 404)
+    assert anna.request.get(f"{host}/project/share/{thread_id}").status == 404
+    assert mia.request.put(f"{host}/project/thread/share", data=shared).status == 200
+    seen = anna.request.get(f"{host}/project/share/{thread_id}")
+    assert (seen.status, "rung at 18:00" in seen.text()) == (200, True)
+    assert ben.request.get(f"{host}/project/share/{thread_id}").status == 404
     command(home, "kb", "unshare", "tower", "--with", "mia")
     mia.reload()
     expect(mia.locator(".ai-message").last).to_contain_text('There is no knowledge base "tower"', timeout=60_000)
