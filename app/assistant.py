@@ -219,7 +219,7 @@ class Assistant:
                 # An engine that reports ids only at its end leaves a stopped answer as words alone.
                 output = finish.token_ids if finish else ids or reader.layout.tokenizer.encode_text(text)
                 closed = reader.layout.history_after(prompt, output)[len(history) :]
-                conversation.add(Turn(question, closed, read.doc_id, read.section_numbers))
+                conversation.add(Turn(question, closed, read.doc_id, read.section_numbers, kb))
         assert finish is not None  # the protocol: Finish comes last, exactly once
         if session is not None:
             self.ahead.bind_soon(session, read.prefix)

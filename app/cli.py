@@ -18,7 +18,9 @@ from app import commands_documents as documents
 from app import commands_engine as engine
 from app import commands_files as files
 from app import commands_fit as sizes
+from app import commands_kb as bases
 from app import commands_keep as keeping
+from app import commands_people as members
 from app import commands_questions as questions
 from app import terminal
 from app.problem import tell
@@ -46,6 +48,9 @@ for command in (
 app.command(rich_help_panel="Home")(keeping.check)
 app.command(rich_help_panel="Home")(keeping.backup)
 app.command(rich_help_panel="Home")(keeping.restore)
+app.add_typer(members.people, name="people", rich_help_panel="People")
+app.add_typer(bases.kb, name="kb", rich_help_panel="People")
+app.command(rich_help_panel="People")(members.audit)
 app.command(rich_help_panel="Questions")(questions.ask)
 app.command(rich_help_panel="Questions")(many.batch)
 app.command(rich_help_panel="Questions")(questions.demo)

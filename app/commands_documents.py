@@ -10,6 +10,7 @@ import typer
 from app import terminal
 from app.filters import Pages, Since, Until, WithTags, filters
 from app.problem import Problem, tell
+from app.rights import base_name
 from app.settings import Settings
 from app.words import page_words
 
@@ -18,13 +19,7 @@ if TYPE_CHECKING:
     from ingest.store import StoredDocument
 
 
-def _kb(name: str) -> str:
-    if not name.strip() or "/" in name or not name.isprintable():
-        raise Problem("bad_kb", f"{name!r} is no name of a knowledge base; use letters, digits and blanks.", usage=True)
-    return name
-
-
-Kb = Annotated[str, typer.Option("--kb", callback=_kb, help="The knowledge base.")]
+Kb = Annotated[str, typer.Option("--kb", callback=base_name, help="The knowledge base.")]
 Jsonl = Annotated[bool, typer.Option("--jsonl", help="A line of JSON for each row on stdout, and nothing else.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else.")]
 DocumentWords = Annotated[

@@ -5,6 +5,7 @@ A conversation only grows at its end, so that every turn finds the turns before 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from app.question import leans
@@ -19,12 +20,14 @@ class Turn:
     Attributes:
         ids: The turn's tail and the model's raw answer as `engine.prompt` closes them; of a stopped answer, what came.
         doc_id, sections: What was read, sections by number, ascending.
+        kb: The base that it lies in; empty where that is not known.
     """
 
     question: str
     ids: tuple[int, ...]
     doc_id: str
     sections: tuple[int, ...]
+    kb: str = ""
 
 
 @dataclass
@@ -57,6 +60,14 @@ class Conversation:
             while self.first < len(self.turns) and self._num_ids > at_most // 2:
                 self.first += 1
         return tuple(token for turn in self.turns[self.first :] for token in turn.ids)
+
+    def forget_unless(self, readable: Collection[str]) -> None:
+        """Where the model still sees a turn about a base that is not `readable`, it sees no turn of before any more.
+
+        Later turns may repeat what that one said; the questions are the person's own, and are still searched with.
+        """
+        if any(turn.kb and turn.kb not in readable for turn in self.turns[self.first :]):
+            self.first = len(self.turns)
 
     def add(self, turn: Turn) -> None:
         self.turns.append(turn)

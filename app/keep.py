@@ -25,6 +25,8 @@ LEFT_OUT = frozenset(
 )
 _DICTIONARY = "dictionary-"
 _KEY_NAME = "salt.key"
+_CHATS = "chats"
+_SECRET_NAMES = frozenset({_KEY_NAME, "readonce.toml", "page_secret", "people.sqlite3", "chats.sqlite3"})
 _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
 _UPLOAD_SECONDS = 24 * 3600
 
@@ -35,9 +37,14 @@ def carried(home: Path) -> tuple[Path, ...]:
 
 
 def secrets(home: Path, files: tuple[Path, ...]) -> tuple[str, ...]:
-    """Those that nobody else may read: the keys of the cache salts, and the settings, which may hold a token."""
+    """Those that nobody else may read: keys, settings that may hold a token, people's password hashes, chats."""
     names = (file.relative_to(home) for file in files)
-    return tuple(str(name) for name in names if name.name in (_KEY_NAME, "readonce.toml"))
+    secret = (_CHATS if name.parts[0] == _CHATS else str(name) for name in names if _is_secret(name))
+    return tuple(dict.fromkeys(secret))
+
+
+def _is_secret(name: Path) -> bool:
+    return name.name in _SECRET_NAMES or name.parts[0] == _CHATS
 
 
 def _is_carried(name: Path) -> bool:

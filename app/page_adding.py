@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import chainlit as cl
 
+from app.member import Member
 from app.page_host import Host
 from app.page_log import explain
 from app.page_uploads import MOST_FILES, Upload, clean_name, take
@@ -47,12 +48,15 @@ class Row:
         return {"name": self.name, "state": self.state, "stage": self.stage, "share": self.share}
 
 
-async def add_on_page(host: Host, files: Sequence[Any], language: Language, *, warm: bool) -> list[str]:
+async def add_on_page(
+    host: Host, member: Member, kb: str, files: Sequence[Any], language: Language, *, warm: bool
+) -> list[str]:
     """Takes in what was dropped and returns the ids that can be asked now; a file that can't be taken says why.
 
     Until their passages are embedded, which goes on behind the page, they are found by their words.
 
     Args:
+        kb: The base that they are added to.
         files: Chainlit's elements of a message: `path` and `name`.
         warm: Whether the engine reads them ahead afterwards, in the background.
     """
@@ -67,10 +71,23 @@ async def add_on_page(host: Host, files: Sequence[Any], language: Language, *, w
     card = cl.CustomElement(name="AddedFiles", props=_props(adding), display="inline")
     await cl.Message(content="", elements=[card]).send()
     done: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(_work(host, rows, uploads, done, language, warm))
+    task = asyncio.create_task(_work(host, member, kb, rows, uploads, done, language, warm))
+    task.add_done_callback(lambda ended: _in_background(_keep(card, adding)))
     _background.add(task)
     task.add_done_callback(_background.discard)
     return await asyncio.shield(done)
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)
+
+
+async def _keep(card: cl.CustomElement, adding: str) -> None:
+    """The chat keeps what became of the files: a card that is shown again after a restart has nobody to ask."""
+    card.props = _props(adding)
+    await card.update()
 
 
 async def _taken(host: Host, file: Any, row: Row, number: int, language: Language) -> Upload | None:
@@ -87,6 +104,8 @@ async def _taken(host: Host, file: Any, row: Row, number: int, language: Languag
 
 async def _work(
     host: Host,
+    member: Member,
+    kb: str,
     rows: list[Row],
     uploads: list[Upload | None],
     done: asyncio.Future[list[str]],
@@ -96,26 +115,25 @@ async def _work(
     try:
         for row, upload in zip(rows, uploads, strict=True):
             if upload is not None:
-                await _add(host, row, upload, language)
+                await _add(host, member, kb, row, upload, language)
         done.set_result([row.doc_id for row in rows if row.doc_id is not None])
         embedding = asyncio.create_task(_embed(host))
         for row in rows:
             if row.doc_id is not None:
-                await _warm(host, row, row.doc_id, language, warm)
+                await _warm(host, kb, row, row.doc_id, language, warm)
         await embedding
     finally:
         if not done.done():
             done.set_result([])
 
 
-async def _add(host: Host, row: Row, upload: Upload, language: Language) -> None:
+async def _add(host: Host, member: Member, kb: str, row: Row, upload: Upload, language: Language) -> None:
     def progress(stage: str, step: int, steps: int) -> None:
         row.stage = stage_words(stage, step, steps, language)
         row.share = step / steps if steps > 1 else None
 
     try:
-        assistant = await host.opened()
-        added = await asyncio.to_thread(assistant.add, upload.path, name=upload.name, progress=progress, embed=False)
+        added = await asyncio.to_thread(member.add, upload.path, kb, upload.name, progress, embed=False)
     except Exception as error:  # One file's trouble is told on its line; the others go on.
         row.end("failed", explain(error, host.settings.home, language))
         return
@@ -157,7 +175,7 @@ def _clause(sentence: str) -> str:
 _NOTES = {"unchanged": "already", "replaced": "replaced"}
 
 
-async def _warm(host: Host, row: Row, doc_id: str, language: Language, warm: bool) -> None:
+async def _warm(host: Host, kb: str, row: Row, doc_id: str, language: Language, warm: bool) -> None:
     """Has the engine read the document's beginning, and says truly whether it did."""
     if not warm:
         row.end("ready", f"{row.summary} · {say('read_ahead_on_demand', language)}")
@@ -168,7 +186,7 @@ async def _warm(host: Host, row: Row, doc_id: str, language: Language, warm: boo
         row.stage = f"{row.summary} · {say('reading_ahead', language)}"
         assistant = await host.opened()
         with host.asking():
-            await assistant.warm(doc_id)
+            await assistant.warm(doc_id, kb=kb)
     except Exception as error:  # The document is there and can be asked; only reading ahead failed.
         why = explain(error, host.settings.home, language).rstrip(".。")
         row.end("warning", f"{row.summary} · {say('not_warm', language, why=why)}")

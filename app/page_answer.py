@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
 import chainlit as cl
 
 from app.answer import Answer, Citation, Reading, Words
-from app.assistant import Assistant
 from app.conversation import Conversation
+from app.member import Member
 from app.page_foot import foot_props, reading_line
 from app.page_host import Host
 from app.page_sources import source_props, where
@@ -22,6 +23,9 @@ from app.words import Language
 # The browser renders the whole Markdown at each piece; 25 times a second is as smooth as more.
 PIECE_S = 0.04
 NOT_FOUND_ICON = "search-x"
+
+Keep = Callable[[str], Awaitable[None]]
+"""Takes the id of the message that shows the answer."""
 
 
 class Reply:
@@ -64,29 +68,33 @@ class Reply:
 
 async def answer_on_page(
     host: Host,
+    member: Member,
     question: str,
+    kb: str,
     doc_id: str | None,
     conversation: Conversation,
     chat: str,
     language: Language,
+    keep: Keep | None = None,
 ) -> None:
     """Asks and shows. Stop ends it early: the engine is told, the words so far stay.
 
     Args:
         chat: The name by which the chat holds what was read, until `Host.chat_ended`.
+        keep: Keeps the turn that the question added to the conversation, where it added one.
 
     Raises:
         Problem, EngineError, IngestError: One sentence each; words that had come by then stay on the page.
     """
     reply = Reply()
     reading: Reading | None = None
+    num_turns = len(conversation.turns)
     try:
         with host.asking():
             async for _ in host.wait():
                 await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
-            assistant = await host.opened()
             await reply.status(say("looking", language))
-            asked = assistant.ask(question, doc_id=doc_id, conversation=conversation, session=chat)
+            asked = member.ask(question, kb, doc_id=doc_id, conversation=conversation, session=chat)
             async with aclosing(asked) as events:
                 async for event in events:
                     if isinstance(event, Reading):
@@ -95,7 +103,7 @@ async def answer_on_page(
                     elif isinstance(event, Words):
                         await reply.write(event.text)
                     else:
-                        await _finish(reply, assistant, event, language)
+                        await _finish(reply, member, event, language)
     except asyncio.CancelledError:
         # Swallowed: Chainlit's own task ends here, and what follows in it is only its end.
         await _finish_stopped(reply, reading, language)
@@ -105,10 +113,13 @@ async def answer_on_page(
         else:
             await reply.message.remove()
         raise
+    finally:
+        if keep is not None and len(conversation.turns) > num_turns:
+            await keep(reply.message.id)
 
 
-async def _finish(reply: Reply, assistant: Assistant, answer: Answer, language: Language) -> None:
-    documents = {document.id: document for document in await asyncio.to_thread(assistant.documents)}
+async def _finish(reply: Reply, member: Member, answer: Answer, language: Language) -> None:
+    documents = {document.id: document for document in await asyncio.to_thread(member.documents)}
     quotes = "\n".join(citation.quote for citation in answer.citations)
     numbers = {citation.number for citation in answer.citations}
     text = with_marks(safe_markdown(answer.text, allowed_in=quotes), numbers)

@@ -117,10 +117,14 @@ class Host:
         if self.assistant is not None and self.state == "ready":
             self.assistant.ahead.release_soon(chat)
 
-    def chosen(self, doc_id: str) -> None:
+    def filled(self) -> tuple[str, ...]:
+        """The bases that hold documents, as far as they are open."""
+        return self.assistant.corpus.kbs() if self.assistant is not None else ()
+
+    def chosen(self, doc_id: str, kb: str = DEFAULT_KB) -> None:
         """Somebody may ask about this document: it is read ahead where the engine is there; returns at once."""
         if self.assistant is not None and self.state == "ready":
-            self.assistant.ahead.read_soon(doc_id, DEFAULT_KB)
+            self.assistant.ahead.read_soon(doc_id, kb)
 
     async def _quiet(self) -> None:
         while self._asking or time.monotonic() - self._asked_at < QUIET_S:

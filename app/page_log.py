@@ -27,6 +27,11 @@ def explain(error: BaseException, home: Path, language: Language) -> str:
     return say("unforeseen", language, id=error_id, log=log_file(home))
 
 
+def note(sentence: str, home: Path) -> None:
+    """Writes down what the page has told somebody, for whoever runs it."""
+    _logger(home).warning("%s", sentence)
+
+
 def _logger(home: Path) -> logging.Logger:
     path = log_file(home)
     if not any(isinstance(handler, logging.FileHandler) for handler in _LOGGER.handlers):

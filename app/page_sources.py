@@ -15,7 +15,7 @@ from app.words import Language, page_words
 from ingest.document import SHEETED, IngestError
 
 if TYPE_CHECKING:
-    from app.assistant import Assistant
+    from app.member import Member
     from ingest.corpus import StoredDocument
     from ingest.render import Sheet
 
@@ -65,19 +65,20 @@ def source_props(citation: Citation, place: str, language: Language) -> dict[str
     }
 
 
-def open_source(assistant: Assistant, asked: dict[str, Any], language: Language) -> dict[str, Any]:
+def open_source(member: Member, asked: dict[str, Any], language: Language) -> dict[str, Any]:
     """What SourcePane.jsx shows for `asked` (doc_id, page, start, end: from the browser, nothing in it is trusted).
 
-    Blocking. A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}.
+    A document that `member` may not read is answered like one that was removed. Blocking.
+    A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}.
     """
     try:
         doc_id = str(asked["doc_id"])
         page, start, end = (max(0, int(asked[key])) for key in ("page", "start", "end"))
     except (KeyError, TypeError, ValueError):
         return {"problem": say("source_lost", language)}
-    stored = next((document for document in assistant.documents() if document.id == doc_id), None)
-    if stored is None:
+    if all(document.id != doc_id for document in member.documents()):
         return {"problem": say("source_removed", language)}
+    assistant = member.assistant
     document = assistant.corpus.read_document(doc_id)
     quote = document.text[start:end]
     if document.kind not in SHEETED:

@@ -33,10 +33,18 @@ def safe_markdown(text: str, allowed_in: str = "") -> str:
     text = _FIRST_HEADING.sub("", _INVISIBLE.sub("", text))
     text = _IMAGE.sub("", text)
     text = _LINK.sub(lambda found: f"[{found[1]}]" if found[1].isdigit() else found[1], text)
-    # What is nested too deep to be found as one, and definitions, without which `![a][b]` is no image.
+    # Here what is nested too deep to be found as one.
+    return _DIRECTIVE.sub(r"\\\1", without_addresses(text, allowed_in))
+
+
+def without_addresses(text: str, allowed_in: str = "") -> str:
+    """`text` in which no Markdown finds an image, a link or a definition, and no reader an address.
+
+    An address that stands in `allowed_in` stays, as code. Words joined from pieces that each went through this are
+    safe too where no piece ends with "]" or in the middle of a word.
+    """
     text = text.replace("](", "] (").replace("]:", "]\\:")
-    text = _BARE_ADDRESS.sub(lambda found: _address(found[0], allowed_in), text)
-    return _DIRECTIVE.sub(r"\\\1", text)
+    return _BARE_ADDRESS.sub(lambda found: _address(found[0], allowed_in), text)
 
 
 def streamed_markdown(text: str) -> str:

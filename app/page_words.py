@@ -83,6 +83,27 @@ _WORDS: dict[str, tuple[str, str]] = {
         "Something went wrong that should not have. It is written down as {id} in {log}.",
         "出现了意外错误，已记录为 {id}，见 {log}。",
     ),
+    "welcome": ("Welcome, {name}: choose a password", "{name}，欢迎：请设置密码"),
+    "new_password": ("New password", "新密码"),
+    "password_hint": ("At least {fewest} characters.", "至少 {fewest} 个字符。"),
+    "set_password": ("Set the password", "设置密码"),
+    "link_gone": (
+        "This link was used or has run out; ask for a new one.",
+        "此链接已使用或已过期，请索取新的链接。",
+    ),
+    "signed_out": (
+        "You are no longer logged in: load this page again and log in.",
+        "登录已失效：请刷新页面后重新登录。",
+    ),
+    "all_of_base": ("All of {kb}", "{kb}：全部文档"),
+    "not_saved": (
+        "This chat could not be kept: after a reload, what was just said may be missing. {why}",
+        "此对话未能保存：刷新页面后，刚才的内容可能丢失。{why}",
+    ),
+    "not_brought_back": (
+        "What was said here can be read, but the next answer does not build on it. {why}",
+        "可以查看以前的内容，但下一个回答不会以此为基础。{why}",
+    ),
     "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
     "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),
     "source_removed": ("This document was removed.", "此文档已被移除。"),
@@ -118,6 +139,25 @@ _CHAINLIT: dict[str, tuple[str, str]] = {
     "chat.input.actions.stop": ("Stop", "停止"),
     "chat.input.actions.attachFiles": ("Add documents (PDF, Office, web, text)", "添加文档（PDF、Office、网页、文本）"),
     "chat.watermark": ("Every answer names its pages: open them and check.", "每个回答都注明页码：点开即可核对。"),
+    "auth.login.title": ("Log in to readonce", "登录 readonce"),
+    "auth.login.form.email.label": ("Name", "用户名"),
+    "auth.login.form.email.placeholder": ("as in your invitation", "邀请中的名称"),
+    "auth.login.form.email.required": ("Your name is missing.", "请输入用户名。"),
+    "auth.login.form.password.required": ("Your password is missing.", "请输入密码。"),
+    "auth.login.errors.credentialsSignin": (
+        "Name and password don't fit, or too many logins failed: try again in half an hour.",
+        "用户名或密码不正确，或失败次数过多：请半小时后再试。",
+    ),
+    "threadHistory.sidebar.empty": ("No chats yet", "还没有对话"),
+    "threadHistory.thread.untitled": ("Unnamed chat", "未命名的对话"),
+    "threadHistory.thread.actions.delete.description": (
+        "The chat goes with all that was said in it; this can't be undone. Documents stay.",
+        "将删除此对话及其全部内容，且无法撤销；文档会保留。",
+    ),
+    "threadHistory.thread.actions.rename.title": ("Rename the chat", "重命名对话"),
+    "threadHistory.thread.actions.rename.description": ("A name to find it by", "便于查找的名称"),
+    "threadHistory.thread.actions.rename.success": ("Chat renamed", "对话已重命名"),
+    "threadHistory.thread.actions.rename.inProgress": ("Renaming the chat", "正在重命名对话"),
     "navigation.header.readme": ("How it works", "工作原理"),
 }
 

@@ -29,7 +29,7 @@ TOML_NAME = "readonce.toml"
 
 FEWEST_SECTION_TOKENS = 256
 # A password may be part of them.
-NEVER_SHOWN = frozenset({"engine_token", "vector_index"})
+NEVER_SHOWN = frozenset({"engine_token", "vector_index", "people_database", "history"})
 KV_CACHE_DTYPES: dict[str, Literal["auto", "bfloat16", "fp8"]] = {"auto": "auto", "bf16": "bfloat16", "fp8": "fp8"}
 
 
@@ -80,6 +80,18 @@ class Settings(BaseSettings):
     ocr_seconds: int = Field(1_800, ge=1, description="the longest that recognising the pages of one file may take")
     jobs: int = Field(0, ge=0, description="files read at once, and cores that embed passages; 0: all cores")
     max_file_mib: int = Field(512, ge=1, description="the largest file that is taken in")
+    login: Literal["auto", "on", "off"] = Field(
+        "auto", description="auto: once there is a person, or where the page listens beyond this machine"
+    )
+    login_header: str = Field("", description="the header in which a proxy tells who somebody is; empty: none does")
+    login_proxies: str = Field("127.0.0.1,::1", description="addresses of the proxies that are believed")
+    people_database: SecretStr | None = Field(
+        None, description="where people and rights are kept instead: postgresql://user:password@host/database"
+    )
+    history: SecretStr = Field(
+        SecretStr("sqlite"),
+        description="where chats are kept: sqlite (a file in the home), or postgresql://user:password@host/database",
+    )
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
 
@@ -95,6 +107,14 @@ class Settings(BaseSettings):
         if kind not in ("faiss", "numpy") and not kind.startswith(("postgresql://", "postgres://")):
             raise ValueError("should be faiss, numpy or postgresql://user:password@host/database")
         return index
+
+    @field_validator("history")
+    @classmethod
+    def _known_history(cls, history: SecretStr) -> SecretStr:
+        kind = history.get_secret_value()
+        if kind != "sqlite" and not kind.startswith(("postgresql://", "postgres://")):
+            raise ValueError("should be sqlite or postgresql://user:password@host/database")
+        return history
 
     @classmethod
     def settings_customise_sources(

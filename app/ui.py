@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +20,25 @@ import chainlit as cl
 from chainlit import server as chainlit_server
 from chainlit.config import config, config_translation_dir
 from chainlit.session import WebsocketSession
+from starlette.routing import Mount, Route
 
-from app import page_documents, page_log, page_words, web
+from app import page_documents, page_history, page_kept, page_log, page_person, page_welcome, page_words, web
+from app.api import api, ready
 from app.conversation import Conversation
+from app.desk import Desk, records_of
+from app.member import Member
 from app.page_adding import add_on_page
 from app.page_adding import files_state as state_of_files
 from app.page_answer import answer_on_page
+from app.page_chat_rights import ChatRights
+from app.page_door import PageDoor
 from app.page_guard import PageGuard, without_foreign_links
 from app.page_host import Host
+from app.page_login import Login
+from app.page_secret import sign_logins
 from app.page_sources import open_source as source_of
 from app.problem import Problem
+from app.rights import OF_THIS_MACHINE
 from app.words import Language
 
 # A browser that lost its connection for a moment is back in this time.
@@ -35,6 +47,13 @@ STOPPED_BY_CHAINLIT = "Task manually stopped."
 
 try:
     host = Host(web.settings())
+    desk = Desk.of(records_of(host.settings), host.filled)
+    login = Login(host.settings, desk, config.run.host)
+    login.look()
+    unsaved = page_history.Unsaved(host.settings.home)
+    root_path = os.environ.get("CHAINLIT_ROOT_PATH", "")
+    rights = ChatRights(host, desk, lambda: login.on)
+    history = page_history.open_history(host.settings, unsaved, rights.readable, root_path)
 except Problem as problem:
     sys.exit(f"readonce: {problem.message}")
 
@@ -42,9 +61,18 @@ config.ui.default_theme = "system"  # Its settings know light and dark alone; it
 if config.features.spontaneous_file_upload is not None:
     config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
 page_words.put_into_chainlit(Path(config_translation_dir))
+cl.data_layer(lambda: history)
+if not login.on:
+    sign_logins(host.settings.home)
+    cl.header_auth_callback(page_person.local_person)
 if chainlit_server.app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
     html_of_chainlit: Callable[[str], str] = chainlit_server.get_html_template
-    chainlit_server.get_html_template = lambda root_path: without_foreign_links(html_of_chainlit(root_path))
+
+    def _html(root_path: str) -> str:
+        html = without_foreign_links(html_of_chainlit(root_path))
+        return html if login.on else page_person.without_user_menu(html)
+
+    chainlit_server.get_html_template = _html
     # To its page an empty `accept` means all kinds, to its server none: app/page_uploads.py looks at the kind.
     chainlit_server.validate_file_mime_type = lambda file, spec: None
     chainlit_server.app.add_middleware(
@@ -56,11 +84,42 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
         picked=lambda name: page_documents.picked_soon(host, name),
         most_mib=host.settings.max_file_mib,
     )
+    chainlit_server.app.add_middleware(page_person.LocalLogin, with_login=lambda: login.on)
+    chainlit_server.app.add_middleware(
+        PageDoor,
+        login=login,
+        people=desk.people,
+        header=host.settings.login_header,
+        proxies=host.settings.login_proxies,
+    )
+    # Before Chainlit's own routes, of which the last one takes every path.
+    chainlit_server.app.router.routes[:0] = [
+        Mount("/v1", api(host, desk, host.settings.home, login.look)),
+        Route("/ready", ready(host)),
+        Route(page_welcome.PATH, page_welcome.welcome(lambda: desk.people), methods=["GET", "POST"]),
+        *page_kept.routes(history, rights.may_view(history), root_path),
+    ]
+    chainlit_server.app.add_exception_handler(Problem, page_kept.told)
 
 
 @cl.on_app_startup
 async def on_app_startup() -> None:
     host.begin()
+    await _open_history()
+    if login.on:
+        secret = await asyncio.to_thread(desk.people.first_admin)
+        if secret is not None:
+            link = page_welcome.link(config.run.host, config.run.port, secret)
+            print(f"readonce: the first admin sets a password here, once: {link}", file=sys.stderr, flush=True)
+
+
+async def _open_history() -> None:
+    """The page opens without it too: each question then says that it is not kept."""
+    try:
+        await history.database.open()
+    except Problem as problem:
+        page_log.note(problem.message, host.settings.home)
+        print(f"readonce: {problem.message}", file=sys.stderr, flush=True)
 
 
 @cl.on_app_shutdown
@@ -70,7 +129,11 @@ async def on_app_shutdown() -> None:
 
 @cl.set_starters
 async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
-    asked = page_documents.starters(host, page_words.language_of_browser(language))
+    if login.on and user is None:
+        return []
+    person = await asyncio.to_thread(desk.people.find, user.identifier) if login.on else OF_THIS_MACHINE
+    readable = await asyncio.to_thread(desk.library.readable_names, person)
+    asked = page_documents.starters(host, readable, page_words.language_of_browser(language))
     return [cl.Starter(label=question, message=question) for question in asked]
 
 
@@ -78,24 +141,44 @@ async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
 async def on_chat_start() -> None:
     cl.user_session.set("conversation", Conversation())
     # Not awaited: as long as this call runs, Chainlit lets nobody ask.
-    page_documents.offer_soon(host, _language())
+    page_documents.offer_soon(host, partial(_member, cl.context.session, _language()), _language())
+
+
+@cl.on_chat_resume
+async def on_chat_resume(thread: Any) -> None:
+    conversation, picked = await page_history.resumed(history, thread, host.settings, _language())
+    cl.user_session.set("conversation", conversation)
+    page_documents.offer_soon(host, partial(_member, cl.context.session, _language()), _language(), picked)
+
+
+@cl.on_shared_thread_view
+async def on_shared_thread_view(thread: Any, viewer: Any) -> bool:
+    return await rights.may_view(history)(thread["id"], viewer)
 
 
 @cl.on_message
 async def on_message(message: cl.Message) -> None:
     language = _language()
+    unsaved.asked(cl.context.session.thread_id)
     question = (message.content or "").strip()
-    chosen = (message.modes or {}).get(page_documents.MODE)
+    picked = (message.modes or {}).get(page_documents.MODE)
+    page_documents.note_selected(picked)
     try:
+        member = await _member(cl.context.session, language)
+        choice = await asyncio.to_thread(page_documents.meant, host, member, question, picked)
         if message.elements:
-            added = await add_on_page(host, message.elements, language, warm=not question)
+            kb = await asyncio.to_thread(member.base_to_add_to, choice.kb)
+            added = await add_on_page(host, member, kb, message.elements, language, warm=not question)
             await _begun(question or message.elements[0].name or "")
             if added:
-                chosen = added[0] if len(added) == 1 else page_documents.ALL
-                await page_documents.offer(host, language, chosen)
+                choice = page_documents.Choice(kb, added[0] if len(added) == 1 else None)
+                await page_documents.offer(member, language, choice)
         if question:
-            doc_id = page_documents.meant(host, question, chosen)
-            await answer_on_page(host, question, doc_id, _conversation(), _chat(cl.context.session), language)
+            conversation, session = _conversation(), cl.context.session
+            keep = page_history.keeper(history, session.thread_id, conversation, host.settings.model_name)
+            await answer_on_page(
+                host, member, question, choice.kb, choice.doc_id, conversation, _chat(session), language, keep
+            )
     except Exception as error:  # The one place where the page tells what went wrong.
         await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
 
@@ -104,6 +187,8 @@ async def _begun(what: str) -> None:
     """Chainlit names a chat by its first message, and shows Stop only in a chat with a name; files give it none."""
     session = cl.context.session
     await cl.context.emitter.emit("first_interaction", {"interaction": what, "thread_id": session.thread_id})
+    with contextlib.suppress(Problem):  # The chat has said it.
+        await history.name_thread(session.thread_id, what)
 
 
 @cl.on_stop
@@ -120,6 +205,7 @@ async def on_chat_end() -> None:
     session = cl.context.session
     if not isinstance(session, WebsocketSession):
         return
+    page_history.leave(session)
     if session.to_clear:  # New chat
         _stop(session)
     else:
@@ -134,7 +220,8 @@ def _stop_unless_back(session: WebsocketSession, socket_id: str) -> None:
 def _stop(session: WebsocketSession) -> None:
     if session.current_task is not None:
         session.current_task.cancel()
-    host.chat_ended(_chat(session))
+    if not page_history.is_open_elsewhere(session):
+        host.chat_ended(_chat(session))
 
 
 def _chat(session: Any) -> str:
@@ -146,15 +233,27 @@ def _chat(session: Any) -> str:
 async def open_source(action: cl.Action) -> dict[str, Any]:
     language = _language()
     try:
-        assistant = await host.opened()
-        return await cl.make_async(source_of)(assistant, action.payload, language)
+        member = await _member(cl.context.session, language)
+        return await cl.make_async(source_of)(member, action.payload, language)
     except Exception as error:  # The pane shows it where the sheet would be.
         return {"problem": page_log.explain(error, host.settings.home, language)}
 
 
 @cl.action_callback("files_state")
 async def files_state(action: cl.Action) -> dict[str, Any] | None:
+    await _member(cl.context.session, _language())
     return state_of_files(action.payload)
+
+
+async def _member(session: Any, language: Language) -> Member:
+    """Who is asking, as their account is now.
+
+    Raises:
+        Problem: `not_logged_in`; why the documents can't be opened.
+    """
+    sentence = page_words.say("signed_out", language)
+    person = await asyncio.to_thread(login.required, getattr(session, "token", None), sentence)
+    return Member(await host.opened(), desk.library, person)
 
 
 def _language() -> Language:
@@ -163,8 +262,10 @@ def _language() -> Language:
 
 
 def _conversation() -> Conversation:
-    conversation: Conversation | None = cl.user_session.get("conversation")
-    if conversation is None:  # A session that Chainlit restored after its server was started again.
+    conversation = cl.user_session.get("conversation")
+    if not isinstance(
+        conversation, Conversation
+    ):  # A session that Chainlit restored after its server was started again.
         conversation = Conversation()
         cl.user_session.set("conversation", conversation)
     return conversation

@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))  # the tiny tokenizer lies beside the engine's tests
 
 from library import FakePower, Run
+from rights_kit import clock, desk, kept, postgres, quick_hashes  # noqa: F401, fixtures of the tests about people
 from tiny import write_tiny_tokenizer
 
 from app.assistant import Assistant

@@ -23,6 +23,27 @@ def test_history_is_all_turns_in_order_while_there_is_room() -> None:
         before = now
 
 
+@given(
+    kbs=st.lists(st.sampled_from(["ours", "theirs", "mine", ""]), max_size=8),
+    first=st.integers(0, 8),
+    readable=st.sets(st.sampled_from(["ours", "theirs", "mine"])),
+)
+def test_a_base_that_is_not_readable_any_more_leaves_the_model_nothing_of_its_turns(
+    kbs: list[str], first: int, readable: set[str]
+) -> None:
+    """Later turns may repeat it, so they leave too; questions stay, and so does a conversation about other bases."""
+    turns = [Turn(f"question {number}", (number,), "d", (1,), kb) for number, kb in enumerate(kbs)]
+    conversation = Conversation(list(turns), min(first, len(turns)))
+    before = conversation.history_ids(1000)
+    conversation.forget_unless(readable)
+    is_lost = any(kbs[number] not in readable | {""} for number in before)
+    assert conversation.history_ids(1000) == (() if is_lost else before)
+    assert conversation.turns == turns
+    conversation.add(Turn("and now?", (99,), "d", (1,), ""))
+    conversation.forget_unless(readable)
+    assert conversation.history_ids(1000) == ((99,) if is_lost else (*before, 99))
+
+
 def test_questions_to_search_with_go_back_to_one_that_stands_by_itself() -> None:
     """ "and a service?" needs the tyre, not the first question of the day."""
     asked = "When does the shop open?", "What does a new tyre cost?", "And a service?", "Why?"

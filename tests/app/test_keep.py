@@ -154,6 +154,7 @@ def test_a_home_moves_whole_with_backup_and_restore(home, command, tmp_path, mon
 def test_what_is_carried_is_all_but_what_is_made_anew(tmp_path):
     """A file that nobody has heard of is carried: it may be somebody's."""
     kept = ["readonce.toml", "salt.key", "chats.sqlite3", "notes/a.txt", "engine/plugin/salt.key"]
+    kept += ["people.sqlite3", "page_secret", "chats/t1/e1", "chats/t1/e2"]
     left = ["passages.faiss", TOKENS_NAME, LEDGER_NAME, "logs/page.log", "engine/engine.log", "uploads/a/b.pdf"]
     left += ["chats.sqlite3-wal", "files/a.pdf", "documents.sqlite3", f"{TOKENS_NAME}-wal", "eval/retrieval/x"]
     for name in kept + left:
@@ -162,7 +163,16 @@ def test_what_is_carried_is_all_but_what_is_made_anew(tmp_path):
         path.write_text("x")
     files = carried(tmp_path)
     assert {str(path.relative_to(tmp_path)) for path in files} == set(kept)
-    assert set(secrets(tmp_path, files)) == {"readonce.toml", "salt.key", "engine/plugin/salt.key"}
+    secret = {
+        "readonce.toml",
+        "salt.key",
+        "engine/plugin/salt.key",
+        "people.sqlite3",
+        "page_secret",
+        "chats.sqlite3",
+        "chats",
+    }
+    assert set(secrets(tmp_path, files)) == secret
 
 
 def test_a_home_whose_engine_runs_is_not_replaced(home, command, tmp_path, monkeypatch):

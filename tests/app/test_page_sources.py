@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fpdf import FPDF
 from PIL import Image, ImageDraw, ImageFont
+from rights_kit import owner
 
 from app.answer import Citation
 from app.assistant import Assistant
@@ -46,7 +47,7 @@ async def test_a_text_file_shows_the_passage_in_its_surroundings(assistant: Assi
     added = assistant.add(library)
     text = assistant.corpus.text(added.document_id)
     start = text.index(QUOTE)
-    shown = open_source(assistant, asked(added.document_id, start, start + len(QUOTE)), "en")
+    shown = open_source(owner(assistant), asked(added.document_id, start, start + len(QUOTE)), "en")
     assert shown["quote"] == QUOTE
     assert shown["before"].rstrip().endswith("where the air is dry.")
     assert shown["after"].lstrip().startswith("The oldest map")
@@ -69,7 +70,7 @@ async def test_a_pdf_shows_the_sheet_with_the_quote_marked(assistant: Assistant,
     pdf.output(str(path))
     added = assistant.add(path)
     text = assistant.corpus.text(added.document_id)
-    shown = open_source(assistant, asked(added.document_id, 0, text.index(".") + 1), "en")
+    shown = open_source(owner(assistant), asked(added.document_id, 0, text.index(".") + 1), "en")
     head, data = shown["image"].split(",")
     assert head == "data:image/png;base64"
     (tmp_path / "sheet.png").write_bytes(base64.b64decode(data))
@@ -91,7 +92,7 @@ async def test_a_pictures_source_is_the_picture_and_says_that_it_was_recognised(
     paper.save(tmp_path / "photo.png")
     added = assistant.add(tmp_path / "photo.png")
     text = assistant.corpus.text(added.document_id)
-    shown = open_source(assistant, asked(added.document_id, 0, len(text)), "en")
+    shown = open_source(owner(assistant), asked(added.document_id, 0, len(text)), "en")
     assert (shown["where"], shown["pages"], shown["boxes"]) == ("p. 1 of 1", 1, [])
     assert base64.b64decode(str(shown["image"]).partition(",")[2]).startswith(b"\x89PNG")
     citation = Citation(1, added.document_id, "photo.png", 1, None, 0, len(text), 1, text, ocr=True)
@@ -103,7 +104,8 @@ async def test_after_remove_no_source_opens(assistant: Assistant, library: Path)
     """An answer from before still stands in the chat; its sources say that the document is gone."""
     added = assistant.add(library)
     assistant.remove(added.document_id)
-    assert open_source(assistant, asked(added.document_id, 0, 10), "en") == {"problem": "This document was removed."}
+    shown = open_source(owner(assistant), asked(added.document_id, 0, 10), "en")
+    assert shown == {"problem": "This document was removed."}
 
 
 @pytest.mark.parametrize(
@@ -111,4 +113,4 @@ async def test_after_remove_no_source_opens(assistant: Assistant, library: Path)
 )
 async def test_what_the_browser_sends_is_not_trusted(assistant: Assistant, wrong: dict[str, object]) -> None:
     """A sentence, whatever comes."""
-    assert "problem" in open_source(assistant, wrong, "en")
+    assert "problem" in open_source(owner(assistant), wrong, "en")

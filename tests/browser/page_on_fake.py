@@ -1,11 +1,14 @@
 """The page over an engine without a model, to look at while the page is drawn: it says so in its state line.
 
-usage: READONCE_HOME=... python tests/browser/page_on_fake.py PORT MODEL_FOLDER
+usage: READONCE_HOME=... python tests/browser/page_on_fake.py PORT MODEL_FOLDER [CACHE_FILE]
+
+CACHE_FILE holds what the engine has cached from one start to the next, as an engine does that outlives its page.
 """
 
 from __future__ import annotations
 
 import asyncio
+import pickle
 import re
 import sys
 from collections.abc import Callable
@@ -27,14 +30,19 @@ class FakePower:
 
     lingers_s = 0.0
 
-    def __init__(self, model_folder: Path) -> None:
+    def __init__(self, model_folder: Path, cache_file: Path | None = None) -> None:
+        self.cache_file = cache_file
         self.tokenizer = tokenizer = Tokenizer(model_folder)
         self.engine = FakeEngine(
             tokenizer,
             lambda prompt: _quoting(tokenizer, prompt),
-            delays=Delays(prompt_token_s=0.001, answer_token_s=0.06),
+            delays=Delays(prompt_token_s=0.0005, answer_token_s=0.03),
+            num_blocks=16_384,
+            max_model_len=32_768,  # a token a byte, where the tokenizer is the tests' tiny one
             model="fake engine (no model)",
         )
+        if cache_file is not None and cache_file.exists():
+            self.engine.cache = pickle.loads(cache_file.read_bytes())
 
     async def connect(self, report) -> tuple[Engine, Tokenizer]:
         for second in range(START_S):
@@ -52,6 +60,8 @@ class FakePower:
 
     async def release(self, linger: bool) -> None:
         await self.engine.close()
+        if self.cache_file is not None:
+            self.cache_file.write_bytes(pickle.dumps(self.engine.cache))
 
 
 def _quoting(tokenizer: Tokenizer, prompt: Prompt) -> str:
@@ -67,15 +77,15 @@ def _quoting(tokenizer: Tokenizer, prompt: Prompt) -> str:
     return said + " ![x](https://example.org/leak?q=1) See also https://example.org/elsewhere."
 
 
-def main(port: int, model_folder: Path) -> None:
+def main(port: int, model_folder: Path, cache_file: Path | None = None) -> None:
     settings = Settings.load()
 
     def opened(cls: type[Assistant], chosen: Settings) -> Assistant:
-        return cls(chosen, Corpus.open(chosen.home, chosen.ingest), FakePower(model_folder))  # type: ignore[arg-type]
+        return cls(chosen, Corpus.open(chosen.home, chosen.ingest), FakePower(model_folder, cache_file))  # type: ignore[arg-type]
 
     Assistant.open = classmethod(opened)  # type: ignore[method-assign, assignment]
     web.serve(settings, "127.0.0.1", port)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(int(sys.argv[1]), *map(Path, sys.argv[2:]))

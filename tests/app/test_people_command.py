@@ -1,0 +1,92 @@
+"""The commands about people, bases and keys: what they print, what they refuse, and that no secret is printed twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from library import LIBRARY, Run, write
+
+from app import passwords
+
+
+@pytest.fixture(autouse=True)
+def _quick(quick_hashes: None) -> None: ...
+
+
+def rows(out: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_an_invitation_prints_a_link_and_the_list_who_waits(command: Run) -> None:
+    """The link stands on stdout by itself, to be sent; `list` says who has not used theirs."""
+    code, out, err = command("people", "invite", "Anna", "--group", "law")
+    assert code == 0
+    assert out.startswith("http://localhost:8756/readonce/welcome?link=")
+    assert out.count("\n") == 1
+    assert "once" in err
+    assert rows(command("people", "list", "--jsonl")[1]) == [
+        {"name": "anna", "groups": ["law"], "admin": False, "disabled": False, "waits": True, "origin": "password"}
+    ]
+    assert "has not set a password" in command("people", "list")[1]
+    code, _, err = command("people", "add", "anna")
+    assert (code, "reset" in err) == (1, True)
+    assert command("people", "add", "a b")[0] == 2
+
+
+def test_bases_are_shared_and_listed_as_somebody_sees_them(command: Run, tmp_path: Path) -> None:
+    """From private to shared to public and back; a base that `add` filled is the admins'."""
+    for name in ("anna", "ben"):
+        command("people", "add", name)
+    command("add", str(write(tmp_path, "library.md", LIBRARY)), "--kb", "town")
+    assert command("kb", "create", "cases", "--owner", "Anna")[0] == 0
+    seen = {row["kb"]: (row["visibility"], row["people"]) for row in rows(command("kb", "list", "--jsonl")[1])}
+    assert seen == {
+        "cases": ("private", {"anna": "owner"}),
+        "default": ("private", {}),
+        "town": ("private", {}),
+    }
+    assert rows(command("kb", "list", "--as", "ben", "--jsonl")[1]) == []
+    assert command("kb", "share", "cases", "--with", "Ben", "--role", "contributor")[0] == 0
+    (row,) = rows(command("kb", "list", "--as", "ben", "--jsonl")[1])
+    assert (row["kb"], row["visibility"], row["role"]) == ("cases", "shared", "contributor")
+    assert command("kb", "unshare", "cases", "--with", "ben")[0] == 0
+    assert command("kb", "share", "town", "--public")[0] == 0
+    assert [row["kb"] for row in rows(command("kb", "list", "--as", "ben", "--jsonl")[1])] == ["town"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["kb", "share", "default"], 2),
+        (["kb", "share", "default", "--public", "--with", "anna"], 2),
+        (["kb", "share", "default", "--with", "anna", "--role", "king"], 2),
+        (["kb", "share", "default", "--with", "nobody"], 1),
+        (["kb", "share", "nothing", "--public"], 1),
+        (["kb", "create", "a/b"], 2),
+        (["people", "disable", "nobody"], 1),
+        (["people", "revoke", "00000000"], 1),
+    ],
+)
+def test_what_can_t_be_done_is_one_sentence_and_a_code(command: Run, words: list[str], code: int) -> None:
+    """Nothing on stdout; the reason on stderr."""
+    command("people", "add", "anna")
+    found, out, err = command(*words)
+    assert (found, out) == (code, "")
+    assert err
+
+
+def test_a_key_is_shown_once_and_revoked_by_its_id(command: Run) -> None:
+    """Neither the list nor the log holds it."""
+    command("people", "add", "anna")
+    made = json.loads(command("people", "key", "anna", "--label", "notebook", "--json")[1])
+    assert made["key"].startswith("ro-")
+    listed = command("people", "keys", "--jsonl")[1]
+    assert [(row["id"], row["label"]) for row in rows(listed)] == [(made["id"], "notebook")]
+    assert command("people", "revoke", made["id"])[0] == 0
+    log = command("audit", "--jsonl")[1]
+    assert [row["what"] for row in rows(log)] == ["person_added", "key_made", "key_revoked"]
+    for secret in (made["key"], passwords.digest(made["key"])):
+        assert secret not in listed + log
+    assert command("people", "keys")[1] == ""
