@@ -117,11 +117,11 @@ async def _work(
             if upload is not None:
                 await _add(host, member, kb, row, upload, language)
         done.set_result([row.doc_id for row in rows if row.doc_id is not None])
-        embedding = asyncio.create_task(_embed(host))
+        # Not waited for: what became of the files is kept without it.
+        _in_background(_embed(host))
         for row in rows:
             if row.doc_id is not None:
                 await _warm(host, kb, row, row.doc_id, language, warm)
-        await embedding
     finally:
         if not done.done():
             done.set_result([])
