@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -252,6 +253,28 @@ def test_engine_in_use_with_another_model_is_named(settings: EngineSettings, mod
     with connect(settings, program=PROGRAM) as second:
         assert second.engine.model == "tiny-model"
         second.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"model": "qwen2.5-coder-0.6b"}, "model_unknown"),
+        ({"kv_offloading_gib": 1.0}, "needs_a_gpu"),
+        ({"profile": "nine"}, "profile_unknown"),
+    ],
+)
+def test_what_can_not_be_started_does_not_end_the_engine_that_waits(
+    settings: EngineSettings, model: Path, tmp_path: Path, changes: dict[str, Any], code: str
+) -> None:
+    """A misspelt model, a setting that can't be: what the idle engine has read is not lost for it."""
+    with connect(settings, program=PROGRAM) as lease:
+        engine = lease.engine
+    other = tmp_path / "other-model"
+    shutil.copytree(model, other)
+    with pytest.raises(EngineError) as caught:
+        connect(replace(settings, **{"model": str(other), **changes}), program=PROGRAM)
+    assert caught.value.code == code
+    assert find(settings) == engine
 
 
 def test_stale_record_of_another_boot_is_no_engine(settings: EngineSettings) -> None:
