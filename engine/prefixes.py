@@ -123,7 +123,6 @@ class Registry:
         def work(rows: Rows) -> Facts:
             known = self._alive(rows, handle)
             if known is None:
-                make_room(rows, len(ids), self._limits, now, self._held.is_in_use)
                 facts = Facts(
                     id=handle, namespace=namespace, name=name, num_tokens=len(ids), ttl_s=ttl_s, pinned=False,
                     generation=rows.generation(handle), created=now, renewed=now, last_used=now, hits=0,
@@ -137,6 +136,8 @@ class Registry:
                 )  # fmt: skip
             if pin:
                 facts = self._pinned(rows, facts)
+            if known is None:
+                make_room(rows, len(ids), self._limits, now, self._held.is_in_use)
             if known is None or not rows.has_ids(known):
                 rows.write_ids(handle, ids)
             rows.put(facts)

@@ -203,6 +203,23 @@ def test_the_least_recently_used_makes_room(tmp_path: Path, clock: Clock) -> Non
         assert code_of(caught) == "registry_full"
 
 
+def test_a_refused_registration_costs_no_other_prefix(tmp_path: Path, clock: Clock) -> None:
+    """Neither where its pin is refused nor where too few can go: rows and files are there after a restart."""
+    registry = registry_in(tmp_path, clock, limits=Limits(max_handles=3, max_bytes=2400))
+    loose = registry.register(range(100)).id
+    for first_id in (1, 2):
+        registry.register(range(first_id, first_id + 200), pin=True)
+    for ids, pin, code in ((range(7, 157), True, "pins_full"), (range(7, 257), False, "registry_full")):
+        with pytest.raises(EngineError) as caught:
+            registry.register(ids, pin=pin)
+        assert code_of(caught) == code
+        assert (tmp_path / "prefixes" / f"{loose}.i32").stat().st_size == 400
+    registry.close()
+    again = registry_in(tmp_path, clock)
+    assert len(again.all()) == 3
+    assert again.get(loose).token_ids.tolist() == [*range(100)]
+
+
 def test_bytes_on_disk_are_bounded(tmp_path: Path, clock: Clock) -> None:
     """100 tokens in all: the third prefix of 40 sends the first one away, its file too."""
     registry = registry_in(tmp_path, clock, limits=Limits(max_bytes=400))
