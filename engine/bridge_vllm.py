@@ -231,7 +231,8 @@ def _refusals() -> Iterator[None]:
 def _refusing() -> tuple[type[Exception], ...]:
     from vllm import exceptions
 
-    return ValueError, getattr(exceptions, "VLLMClientError", ValueError)  # the older one has ValueErrors only
+    # The older one has ValueErrors only; a schema of many levels is too deep for Python's own JSON.
+    return ValueError, RecursionError, getattr(exceptions, "VLLMClientError", ValueError)
 
 
 def _refused(error: Exception) -> EngineError:

@@ -32,6 +32,12 @@ _COLUMNS = (
     "id, namespace, name, num_tokens, ttl_s, pinned, generation, created, renewed, last_used, hits, kept, sessions"
 )
 _FLAGS = [index for index, name in enumerate(_COLUMNS.split(", ")) if name in ("pinned", "kept")]
+_NUMBERS = [
+    index
+    for index, name in enumerate(_COLUMNS.split(", "))
+    if name in ("num_tokens", "ttl_s", "created", "renewed", "last_used", "hits")
+]
+_TTL = _COLUMNS.split(", ").index("ttl_s")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS prefixes (
     id TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, num_tokens INTEGER NOT NULL, ttl_s REAL,
@@ -215,5 +221,13 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     values = list(row)
     for index in _FLAGS:
         values[index] = bool(values[index])
-    values[-1] = tuple(json.loads(values[-1]))
+    try:
+        values[-1] = tuple(str(session) for session in json.loads(values[-1]))
+        for index in _NUMBERS:
+            may_be_unsaid = index == _TTL and values[index] is None
+            if not may_be_unsaid and not isinstance(values[index], int | float):
+                raise TypeError(f"{_COLUMNS.split(', ')[index]} is {values[index]!r}")
+    except (ValueError, TypeError) as error:
+        # SQLite keeps any value in any column; as for a page that does not read, the file is begun anew.
+        raise sqlite3.DatabaseError(f"a row does not read: {error}") from error
     return Facts(*values)

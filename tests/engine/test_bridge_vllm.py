@@ -80,7 +80,7 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(sys.modules["vllm"])["exceptions"] = sys.modules["vllm.exceptions"]
 
 
-@pytest.mark.parametrize("refusal", [ValueError, ClientError])
+@pytest.mark.parametrize("refusal", [ValueError, ClientError, RecursionError])
 async def test_what_vllm_refuses_of_a_question_is_the_askers_to_mend(
     monkeypatch: pytest.MonkeyPatch, refusal: type[Exception]
 ) -> None:

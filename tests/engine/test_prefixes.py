@@ -323,6 +323,26 @@ def test_only_the_owner_may_read_what_is_stored(registry: Registry, tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "prefixes" / f"{handle}.i32").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("sessions", "[half"), ("sessions", "5"), ("renewed", "soon"), ("ttl_s", "long"), ("num_tokens", b"\xff")],
+)
+def test_a_row_that_does_not_read_begins_the_registry_anew(
+    tmp_path: Path, clock: Clock, column: str, value: object
+) -> None:
+    """The server starts all the same; what was registered is registered again by its owners."""
+    registry = registry_in(tmp_path, clock)
+    handle = registry.register([1, 2], "kb").id
+    registry.close()
+    with sqlite3.connect(tmp_path / "prefixes" / "prefixes.sqlite") as connection:
+        connection.execute(f"UPDATE prefixes SET {column} = ?", (value,))
+    connection.close()
+    again = registry_in(tmp_path, clock)
+    assert again.all() == []
+    assert again.register([1, 2], "kb").id == handle
+    assert [facts.id for facts in again.all()] == [handle]
+
+
 def test_two_servers_on_one_folder_lose_nothing(tmp_path: Path, clock: Clock) -> None:
     """Each sees at once what the other registers, uses, pins and frees, and counts are added up."""
     one, other = registry_in(tmp_path, clock), registry_in(tmp_path, clock)

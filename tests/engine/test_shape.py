@@ -123,6 +123,9 @@ def test_weights_count_only_where_every_file_is_there(tmp_path: Path) -> None:
     assert read_shape(tmp_path).num_stored_bytes is None
     (tmp_path / "two.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}" + bytes(90))
     assert read_shape(tmp_path).num_stored_bytes == 110
+    for index in ("[1]", '{"weight_map": 5}', "{"):
+        (tmp_path / "model.safetensors.index.json").write_text(index)
+        assert read_shape(tmp_path).num_stored_bytes == 110  # the files that there are
 
 
 def test_folder_without_a_config_is_refused(tmp_path: Path) -> None:
