@@ -281,7 +281,9 @@ class Registry:
         """Drops the handles whose time is over, save those in use; returns them. Their blocks are left to the LRU."""
 
         def work(rows: Rows) -> list[Facts]:
-            over = [facts for facts in rows.expired(self._clock()) if not self._held.is_in_use(facts.id)]
+            now = self._clock()
+            rows.not_after(now)
+            over = [facts for facts in rows.expired(now) if not self._held.is_in_use(facts.id)]
             for facts in over:
                 rows.delete(facts.id)
             return over
@@ -339,6 +341,7 @@ class Registry:
 
     def _tidy(self, rows: Rows) -> None:
         now = self._clock()
+        rows.not_after(now)
         for facts in rows.all():
             if not facts.is_alive(now) or not rows.has_ids(facts):
                 rows.delete(facts.id)

@@ -28,6 +28,7 @@ TokenIds = npt.NDArray[np.int32]
 BYTES_PER_TOKEN = 4
 SHELF_NAME = "prefixes.sqlite"
 _SUFFIX = ".i32"
+_FUTURE_S = 60.0
 _COLUMNS = (
     "id, namespace, name, num_tokens, ttl_s, pinned, generation, created, renewed, last_used, hits, kept, sessions"
 )
@@ -124,6 +125,17 @@ class Rows:
             "UPDATE prefixes SET hits = hits + ?1, last_used = max(last_used, ?2), renewed = max(renewed, ?2) "
             "WHERE id = ?3",
             (num_hits, now, handle),
+        )
+
+    def not_after(self, now: float) -> None:
+        """The clock was set back: what was used in its future was used now, and lives its time from now on.
+
+        A few seconds are left alone: servers that share the folder do not ask the clock at the same moment.
+        """
+        self._connection.execute(
+            "UPDATE prefixes SET renewed = min(renewed, ?1), last_used = min(last_used, ?1) "
+            "WHERE max(renewed, last_used) > ?1 + ?2",
+            (now, _FUTURE_S),
         )
 
     def delete(self, handle: str, *, keeps_ids: bool = False) -> None:

@@ -323,9 +323,29 @@ def test_only_the_owner_may_read_what_is_stored(registry: Registry, tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "prefixes" / f"{handle}.i32").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_is_set_back_gives_no_longer_life(tmp_path: Path, clock: Clock, restarts: bool) -> None:
+    """A minute is a minute from then on, and what is used now counts as used after what was used in its future."""
+    registry = registry_in(tmp_path, clock)
+    early = registry.register([1], ttl_s=60).id
+    clock.now -= 1_000_000
+    late = registry.register([2]).id
+    if restarts:
+        registry.close()
+        registry = registry_in(tmp_path, clock)
+    assert registry.expire() == []
+    assert registry.facts(early).expires_at == clock.now + 60
+    clock.now += 1
+    with registry.use(late):
+        pass
+    assert [facts.id for facts in registry.all()] == [late, early]
+    clock.now += 60
+    assert [facts.id for facts in registry.expire()] == [early]
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("sessions", "[half"), ("sessions", "5"), ("renewed", "soon"), ("ttl_s", "long"), ("num_tokens", b"\xff")],
+    [("sessions", "[half"), ("sessions", "5"), ("created", "soon"), ("ttl_s", "long"), ("num_tokens", b"\xff")],
 )
 def test_a_row_that_does_not_read_begins_the_registry_anew(
     tmp_path: Path, clock: Clock, column: str, value: object
