@@ -87,6 +87,13 @@ def systems_of(words: str) -> tuple[str, ...]:
             raise Problem(
                 "unknown_system", f"There is no system {name!r}; --systems takes {', '.join(PLAIN)}.", usage=True
             )
+    if not names:
+        raise Problem(
+            "unknown_system",
+            f"--systems names none; it takes {', '.join(PLAIN)}, and --baseline {NO_BASELINE} leaves the plain server "
+            "out.",
+            usage=True,
+        )
     return names
 
 
@@ -97,8 +104,11 @@ def run(settings: Settings, plan: Plan, report: Report, take: Callable[[Measured
         Problem: `engine_in_use` where an engine of this home runs: it would be measured with.
         EngineError: A server does not start or does not answer.
     """
+    from engine.probe import probe
     from engine.tokenizer import Tokenizer
 
+    if plan.baseline is not None and plan.baseline != NO_BASELINE:
+        probe(plan.baseline, token=plan.baseline_token)  # now, and not after all of ours was measured
     with _our_engine(settings, report) as running:
         tokenizer = Tokenizer(running.folder or _tokenizer_folder(settings, report))
         asyncio.run(_measure((OURS,), running, tokenizer, plan, report, take))

@@ -58,6 +58,8 @@ def bench(
         settings = Settings.load(engine_url=engine, model=model)
         job = job_of(scenarios_of(scenarios or []), scale_of(settings, quick), trace_file)
         plan = Plan(job, systems_of(systems), baseline, baseline_token)
+        if out is not None:
+            out.open("a").close()  # what can't be written is said before an hour of measuring
         try:
             with terminal.steps() as steps:
                 run(settings, plan, steps, shown.take)

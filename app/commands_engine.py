@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -164,8 +165,10 @@ def sections_read(assistant: Assistant, engine: EngineStatus) -> dict[tuple[str,
     found: dict[tuple[str, str], set[int]] = {}
     if not engine.instance or not path.exists():
         return found
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-        rows = connection.execute("SELECT name FROM prefixes WHERE instance = ?", (engine.instance,)).fetchall()
+    rows: list[tuple[str]] = []
+    # Whoever writes into the file makes it anew where it is broken.
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as ledger:
+        rows = ledger.execute("SELECT name FROM prefixes WHERE instance = ?", (engine.instance,)).fetchall()
     for (name,) in rows:
         kb, _, rest = name.partition("/")
         file, _, numbers = rest.rpartition("/")

@@ -22,6 +22,8 @@ from app.words import language_of, page_range, page_words, receipt_words
 if TYPE_CHECKING:
     from ingest.scope import Filters
 
+_FOR_EVER_S = 100 * 24 * 3600.0
+
 evaluate = typer.Typer(no_args_is_help=True, help="Measure on evaluation material (a folder with questions.jsonl).")
 
 
@@ -77,6 +79,8 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, as_json
 
 
 def lingering(seconds: float) -> str:
+    if seconds > _FOR_EVER_S:
+        return "The engine stays ready, so that the next question is quick, until `readonce engine --stop` ends it."
     minutes = round(seconds / 60)
     stays = f"{minutes} minute{'s' * (minutes != 1)}" if minutes else f"{seconds:.0f} seconds"
     return f"The engine stays ready for {stays}, so that the next question is quick; `readonce engine --stop` ends it."

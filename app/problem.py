@@ -16,7 +16,10 @@ DISK_ADVICE = "check the rights and the space there, or set READONCE_HOME to ano
 _OF_THE_DISK = {
     errno.EACCES,
     errno.EDQUOT,
+    errno.EEXIST,
     errno.EIO,
+    errno.EISDIR,
+    errno.ELOOP,
     errno.ENAMETOOLONG,
     errno.ENOENT,
     errno.ENOSPC,

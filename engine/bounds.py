@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.base import EngineError
-from engine.shelf import BYTES_PER_TOKEN, Rows
+from engine.shelf import BYTES_PER_TOKEN, Facts, Rows
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,26 @@ def make_room(rows: Rows, num_tokens: int, limits: Limits, now: float, is_in_use
     """
     num_handles, num_kept_tokens = rows.total()
     max_tokens = limits.max_bytes // BYTES_PER_TOKEN
-    gone: list[str] = []
-    candidates = None
-    while num_handles >= limits.max_handles or num_kept_tokens + num_tokens > max_tokens:
-        if candidates is None:
-            candidates = iter(sorted(rows.all(), key=lambda facts: facts.is_alive(now)))
-        for facts in candidates:
-            if not is_in_use(facts.id) and not (facts.pinned and facts.is_alive(now)):
-                break
-        else:
-            raise EngineError(
-                "registry_full",
-                f"The server keeps {limits.max_handles:,} prefixes with {max_tokens:,} tokens at most, and of the "
-                f"{num_handles:,} that it has none can make room (pinned or in use); free or unpin some.",
-            )
+    too_many = num_handles + 1 - limits.max_handles
+    too_long = num_kept_tokens + num_tokens - max_tokens
+    if too_many <= 0 and too_long <= 0:
+        return []
+    # Chosen first and deleted then: what is refused must not have cost anything, and no transaction brings files back.
+    chosen: list[Facts] = []
+    for facts in sorted(rows.all(), key=lambda facts: facts.is_alive(now)):
+        if is_in_use(facts.id) or (facts.pinned and facts.is_alive(now)):
+            continue
+        chosen.append(facts)
+        too_many -= 1
+        too_long -= facts.num_tokens
+        if too_many <= 0 and too_long <= 0:
+            break
+    else:
+        raise EngineError(
+            "registry_full",
+            f"The server keeps {limits.max_handles:,} prefixes with {max_tokens:,} tokens at most, and of the "
+            f"{num_handles:,} that it has too few can make room (pinned or in use); free or unpin some.",
+        )
+    for facts in chosen:
         rows.delete(facts.id)
-        gone.append(facts.id)
-        num_handles -= 1
-        num_kept_tokens -= facts.num_tokens
-    return gone
+    return [facts.id for facts in chosen]

@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import logging
+import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.base import EngineError, FinishReason, Sampling
 from engine.bridge import Bridge, Output, Times
-from engine.core import PREFIX_KEY, mark
+from engine.core import is_marked, is_sealed, mark, without_mark
 from engine.prefixes import Registered
+
+_log = logging.getLogger("vllm.readonce")
 
 
 def open_bridge(engine_client: Any, uses_core: bool) -> Bridge:
@@ -27,7 +31,7 @@ def open_bridge(engine_client: Any, uses_core: bool) -> Bridge:
     """
     bridge = VllmBridge(engine_client)
     if uses_core:
-        _send_tails_only(engine_client)
+        _send_tails_only(engine_client, bridge.seal)
         bridge.uses_core = True
     return bridge
 
@@ -40,6 +44,7 @@ class VllmBridge:
         self._client = engine_client
         self._cache = config.cache_config
         self.uses_core = False
+        self.seal = secrets.token_hex(16)
         self.max_model_len: int = config.model_config.max_model_len
         self.device: str = config.device_config.device_type
         self._takes_priority = config.scheduler_config.policy == "priority"
@@ -166,7 +171,7 @@ class VllmBridge:
         salt = {"cache_salt": prefix.salt} if prefix.salt else {}
         if not self.uses_core:
             return tokens_input([*prefix.token_ids[:num_tokens].tolist(), *tail_ids], **salt)
-        params.extra_args = mark(params.extra_args, prefix.id, num_tokens, tail_ids)
+        params.extra_args = mark(params.extra_args, prefix.id, num_tokens, tail_ids, self.seal)
         request = self._client.input_processor.process_inputs(
             request_id,
             tokens_input(list(tail_ids), **salt),
@@ -189,17 +194,26 @@ def _held_to(schema: str) -> Any:
     return StructuredOutputsParams(json=schema)
 
 
-def _send_tails_only(engine_client: Any) -> None:
-    """What a marked request sends to the core is its mark: the tail is in it, the prefix is there."""
+def _send_tails_only(engine_client: Any, seal: str) -> None:
+    """What a marked request sends to the core is its mark: the tail is in it, the prefix is there.
+
+    A mark of somebody else's making goes no further: it would read a prefix of any namespace, and its ids were checked
+    by nobody.
+    """
     engine_core = engine_client.engine_core
     add_request: Callable[[Any], Any] = engine_core.add_request_async
 
     @functools.wraps(add_request)
     async def adding(request: Any) -> Any:
         sampling = request.sampling_params
-        if sampling is not None and sampling.extra_args and PREFIX_KEY in sampling.extra_args:
+        if sampling is not None and is_marked(sampling.extra_args):
             request = copy.copy(request)
-            request.prompt_token_ids = [0]
+            if is_sealed(sampling.extra_args, seal):
+                request.prompt_token_ids = [0]
+            else:
+                _log.warning("A client's request names a prefix of readonce's in vllm_xargs; that is left out.")
+                request.sampling_params = copy.copy(sampling)
+                request.sampling_params.extra_args = without_mark(sampling.extra_args)
         return await add_request(request)
 
     engine_core.add_request_async = adding
@@ -217,7 +231,8 @@ def _refusals() -> Iterator[None]:
 def _refusing() -> tuple[type[Exception], ...]:
     from vllm import exceptions
 
-    return ValueError, getattr(exceptions, "VLLMClientError", ValueError)  # the older one has ValueErrors only
+    # The older one has ValueErrors only; a schema of many levels is too deep for Python's own JSON.
+    return ValueError, RecursionError, getattr(exceptions, "VLLMClientError", ValueError)
 
 
 def _refused(error: Exception) -> EngineError:

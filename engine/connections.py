@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from urllib.parse import urlsplit
 
-from engine.errors import broken_off, gone, no_connection
+from engine.errors import broken_off, gone, no_connection, other_version
 
 _CONNECT_TIMEOUT_S = 5.0
 # As many streams as one page or one batch opens.
@@ -40,12 +40,12 @@ class Answer:
         """The body as it comes. Raises OSError or EOFError where it breaks off."""
         length = b"0" if self.status == 204 else self._headers.get(b"content-length")
         if b"chunked" in self._headers.get(b"transfer-encoding", b""):
-            while size := int((await self._line()).partition(b";")[0], 16):
+            while size := _number((await self._line()).partition(b";")[0], 16):
                 yield (await self._reader.readexactly(size + 2))[:-2]
             while await self._line():
                 pass  # trailers
         elif length is not None:
-            yield await self._reader.readexactly(int(length))
+            yield await self._reader.readexactly(_number(length, 10))
         else:
             while piece := await self._reader.read(65_536):
                 yield piece
@@ -53,10 +53,24 @@ class Answer:
         self.is_whole = keeps and self._headers.get(b"connection", b"").lower() != b"close"
 
     async def _line(self) -> bytes:
-        line = await self._reader.readline()
+        try:
+            line = await self._reader.readline()
+        except ValueError as error:  # longer than any line of HTTP
+            raise ConnectionError("no line") from error
         if not line:
             raise EOFError
         return line.strip()
+
+
+def _number(digits: bytes, base: int) -> int:
+    """Raises ConnectionError where a server's HTTP is none."""
+    try:
+        number = int(digits, base)
+    except ValueError as error:
+        raise ConnectionError("no number") from error
+    if number < 0:
+        raise ConnectionError("a negative length")
+    return number
 
 
 class Connections:
@@ -147,11 +161,18 @@ class Connections:
             await writer.drain()
             # A long document may be read for minutes before the answer begins: no limit.
             lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+        except asyncio.LimitOverrunError as error:
+            writer.transport.abort()
+            raise other_version(error, self._url) from error
         except BaseException:
             writer.transport.abort()
             raise
+        status = lines[0].split()[1:2]
+        if not status or not status[0].isdigit():
+            writer.transport.abort()
+            raise other_version(ValueError("no HTTP status"), self._url)
         headers = {}
         for line in lines[1:]:
             name, _, value = line.partition(b":")
             headers[name.strip().lower()] = value.strip()
-        return Answer(reader, int(lines[0].split()[1]), headers)
+        return Answer(reader, int(status[0]), headers)

@@ -18,6 +18,7 @@ Loaded in each of vLLM's processes by `inside`, unless READONCE_PLUGIN_CORE=0.
 from __future__ import annotations
 
 import functools
+import secrets
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,14 +34,37 @@ from engine.inside_events import publish_now
 PREFIX_KEY = "readonce_prefix"
 NUM_KEY = "readonce_num_tokens"
 TAIL_KEY = "readonce_tail"
+SEAL_KEY = "readonce_seal"
+_KEYS = frozenset({PREFIX_KEY, NUM_KEY, TAIL_KEY, SEAL_KEY})
 
 _SWITCH_S = 0.0005
 _MOST_SALTS = 64  # of hashes kept, for one prefix
 
 
-def mark(extra_args: dict[str, Any] | None, prefix_id: str, num_tokens: int, tail_ids: Sequence[int]) -> dict[str, Any]:
-    """`extra_args` of a request whose prompt is the first `num_tokens` of a prefix and a tail."""
-    return {**(extra_args or {}), PREFIX_KEY: prefix_id, NUM_KEY: num_tokens, TAIL_KEY: list(tail_ids)}
+def mark(
+    extra_args: dict[str, Any] | None, prefix_id: str, num_tokens: int, tail_ids: Sequence[int], seal: str
+) -> dict[str, Any]:
+    """`extra_args` of a request whose prompt is the first `num_tokens` of a prefix and a tail.
+
+    Args:
+        seal: A secret of the front end that marks; by it `is_sealed` knows its own marks again.
+    """
+    return {
+        **(extra_args or {}), PREFIX_KEY: prefix_id, NUM_KEY: num_tokens, TAIL_KEY: list(tail_ids), SEAL_KEY: seal
+    }  # fmt: skip
+
+
+def is_marked(extra_args: dict[str, Any] | None) -> bool:
+    return bool(extra_args) and not _KEYS.isdisjoint(extra_args or {})
+
+
+def is_sealed(extra_args: dict[str, Any], seal: str) -> bool:
+    """Whether the mark was made with this seal: vLLM's OpenAI routes let a client write `extra_args` (`vllm_xargs`)."""
+    return secrets.compare_digest(str(extra_args.get(SEAL_KEY, "")).encode("utf-8", "replace"), seal.encode())
+
+
+def without_mark(extra_args: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in extra_args.items() if key not in _KEYS}
 
 
 def install(folder: Path) -> str:

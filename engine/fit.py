@@ -23,6 +23,7 @@ _LIBRARY_BYTES = int(0.27 * GIB)
 # Captured graphs. vLLM 0.26 leaves them out of its account and later versions estimate them, so this errs to the safe
 # side there: a third of a per cent of an H200's pool.
 _GRAPH_BYTES = int(0.4 * GIB)
+_MOST_GIB = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,8 @@ class Fit:
                 "does_not_fit",
                 f"{num_documents:,} documents of {num_tokens:,} tokens, and room for one more to answer in, are more "
                 f"than the {pool.longest_context:,} tokens that fit; {fitting:,} such documents stay warm"
-                f"{self._fp8_words(f'{self.in_fp8.pool.num_documents(num_tokens):,}')}, or {num_documents:,} of "
-                f"{pool.longest_document(num_documents):,} tokens.",
+                f"{self._fp8_words(f'{self.in_fp8.pool.num_documents(num_tokens):,}')}"
+                f"{self._shorter_words(num_documents)}.",
             )
 
     def refuse_memory(self) -> None:
@@ -156,6 +157,10 @@ class Fit:
 
     def _fp8_words(self, what: str) -> str:
         return "" if self.kv_cache_dtype == "fp8" else f" ({what} in fp8)"
+
+    def _shorter_words(self, num_documents: int) -> str:
+        longest = self.pool.longest_document(num_documents)
+        return f", or {num_documents:,} of {longest:,} tokens" if longest else ""
 
     @property
     def _more_words(self) -> str:
@@ -210,9 +215,21 @@ def refuse_what_does_not_fit(settings: EngineSettings, profile: Profile, folder:
 
 
 def given_pool_bytes(settings: EngineSettings, profile: Profile) -> int | None:
-    """The pool's size where it is given and not what is left of a share; vLLM takes exactly that."""
+    """The pool's size where it is given and not what is left of a share; vLLM takes exactly that.
+
+    Raises:
+        EngineError: `does_not_fit` where no machine has so much.
+    """
     given_gib = settings.kv_cache_gib or profile.kv_cache_gib
-    return None if given_gib is None else math.ceil(given_gib * GIB)
+    if given_gib is None:
+        return None
+    if given_gib > _MOST_GIB:
+        raise EngineError(
+            "does_not_fit",
+            f"{given_gib:g} GiB of keys and values are more than any machine has; "
+            "give the cache as much as is there beside the weights (kv_cache_gib).",
+        )
+    return math.ceil(given_gib * GIB)
 
 
 def _memory_bytes(profile: Profile) -> int:

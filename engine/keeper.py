@@ -24,6 +24,8 @@ from engine.wire import socket_path
 _FIRST_LEASE_S = 15.0
 # vLLM waits for open streams when it is told to end; we do not.
 _GRACE_S = 5.0
+# The kernel counts what a poll waits in 31 bits of milliseconds, which are 24 days.
+_LONGEST_WAIT_S = 86_400.0
 
 
 @dataclass
@@ -83,7 +85,7 @@ class Keeper:
                 wait_s = None if self._ends_at is None else self._ends_at - time.monotonic()
                 if wait_s is not None and wait_s <= 0:
                     break
-                for key, _ in selector.select(wait_s):
+                for key, _ in selector.select(None if wait_s is None else min(wait_s, _LONGEST_WAIT_S)):
                     if key.fileobj is self._listener:
                         user, _ = self._listener.accept()
                         self._users[user] = _User()
@@ -103,7 +105,7 @@ class Keeper:
                 return False
             *lines, user.received = (user.received + piece).split(b"\n")
             for line in lines:
-                connection.sendall(self._answer(user, line.decode().split()).encode() + b"\n")
+                connection.sendall(self._answer(user, line.decode("utf-8", "replace").split()).encode() + b"\n")
         except OSError:
             return False
         return True
@@ -113,8 +115,8 @@ class Keeper:
             case ["lease"]:
                 user.holds_lease = True
                 self._ends_at = None
-            case ["linger", seconds]:
-                user.linger_s = float(seconds)
+            case ["linger", seconds] if (given := _seconds(seconds)) is not None:
+                user.linger_s = given
             case ["leases"]:
                 return str(sum(other.holds_lease for other in self._users.values()))
             case ["stop"]:
@@ -150,3 +152,12 @@ class Keeper:
         self._tidied.set()
         for name in (self._path, self._state_dir / "engine.json"):
             name.unlink(missing_ok=True)
+
+
+def _seconds(word: str) -> float | None:
+    """None for what is no span of time: the thread that keeps the engine must not end by a word."""
+    try:
+        seconds = float(word)
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 else None

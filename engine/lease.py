@@ -14,7 +14,7 @@ from engine.attach import attach, mute, refuse_mute
 from engine.base import EngineError
 from engine.failure import explain, stage, start_timeout
 from engine.probe import is_ready, probe, probe_elsewhere
-from engine.process import kill_group, start, wait_for_end
+from engine.process import kill_group, refuse_start, start, wait_for_end
 from engine.record import Record, log_path, read_log, remove_record, start_lock
 from engine.server import EngineSettings, RunningEngine
 from engine.wire import Line
@@ -93,11 +93,13 @@ def connect(settings: EngineSettings, report: Report | None = None, *, program: 
     if settings.url is not None:
         return Lease(probe_elsewhere(settings))
     with start_lock(settings.state_dir):
-        joined = _join(settings)
+        joined = _join(settings, makes_room=False)
     if joined is None:
-        name, folder = _resolve(settings, report)  # may fetch the weights: not under the lock
+        # May fetch the weights: not under the lock. And before another engine makes room: it would have gone in vain.
+        name, folder = _resolve(settings, report)
+        refuse_start(settings, name, folder)
         with start_lock(settings.state_dir):
-            joined = _join(settings) or start(settings, name, folder, program)
+            joined = _join(settings, makes_room=True) or start(settings, name, folder, program)
     line, record = joined
     try:
         engine = _wait_until_ready(settings, line, record, report or (lambda words: None))
@@ -153,8 +155,12 @@ def stop(settings: EngineSettings) -> bool:
     return True
 
 
-def _join(settings: EngineSettings) -> tuple[Line, Record] | None:
-    """A lease on the engine that runs or starts now. One with another model that nobody uses makes room."""
+def _join(settings: EngineSettings, *, makes_room: bool) -> tuple[Line, Record] | None:
+    """A lease on the engine that runs or starts now; None where there is none that fits.
+
+    Args:
+        makes_room: One with another model that nobody uses is ended.
+    """
     attached = attach(settings.state_dir)
     if attached is None:
         refuse_mute(settings.state_dir)
@@ -176,7 +182,10 @@ def _join(settings: EngineSettings) -> tuple[Line, Record] | None:
             f"An engine with the model {record.model} is in use (process {record.pid}); end what uses it, "
             f"or ask for that model.",
         )
-    _end(line, record)
+    if makes_room:
+        _end(line, record)
+    else:
+        line.close()
     return None
 
 

@@ -123,7 +123,6 @@ class Registry:
         def work(rows: Rows) -> Facts:
             known = self._alive(rows, handle)
             if known is None:
-                make_room(rows, len(ids), self._limits, now, self._held.is_in_use)
                 facts = Facts(
                     id=handle, namespace=namespace, name=name, num_tokens=len(ids), ttl_s=ttl_s, pinned=False,
                     generation=rows.generation(handle), created=now, renewed=now, last_used=now, hits=0,
@@ -137,6 +136,8 @@ class Registry:
                 )  # fmt: skip
             if pin:
                 facts = self._pinned(rows, facts)
+            if known is None:
+                make_room(rows, len(ids), self._limits, now, self._held.is_in_use)
             if known is None or not rows.has_ids(known):
                 rows.write_ids(handle, ids)
             rows.put(facts)
@@ -280,7 +281,9 @@ class Registry:
         """Drops the handles whose time is over, save those in use; returns them. Their blocks are left to the LRU."""
 
         def work(rows: Rows) -> list[Facts]:
-            over = [facts for facts in rows.expired(self._clock()) if not self._held.is_in_use(facts.id)]
+            now = self._clock()
+            rows.not_after(now)
+            over = [facts for facts in rows.expired(now) if not self._held.is_in_use(facts.id)]
             for facts in over:
                 rows.delete(facts.id)
             return over
@@ -338,6 +341,7 @@ class Registry:
 
     def _tidy(self, rows: Rows) -> None:
         now = self._clock()
+        rows.not_after(now)
         for facts in rows.all():
             if not facts.is_alive(now) or not rows.has_ids(facts):
                 rows.delete(facts.id)

@@ -54,9 +54,16 @@ def probe(
             `engine_failed` where the answer is no model list.
     """
     url = base_url(url)
+    if token and not (token.isascii() and token.isprintable()):
+        raise EngineError(
+            "token_refused",
+            "The token holds characters that can't stand in a header; set READONCE_ENGINE_TOKEN to the API key that "
+            f"the server at {url} was started with.",
+        )
     try:
         card = json.loads(_get(url, "/v1/models", token=token))["data"][0]
         model = str(card["id"])
+        max_model_len = int(card.get("max_model_len") or _UNKNOWN_MAX_MODEL_LEN)
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
             raise EngineError(
@@ -72,7 +79,7 @@ def probe(
             "engine_unreachable",
             f"No engine answers at {url} ({_reason(error)}); check the address, or start it there.",
         ) from error
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
         raise EngineError(
             "engine_failed", f"What answers at {url} is no OpenAI-compatible server (no model list); check the address."
         ) from error
@@ -82,7 +89,7 @@ def probe(
         url=url,
         model=model,
         instance=instance or _instance_of(url, metrics),
-        max_model_len=int(card.get("max_model_len") or _UNKNOWN_MAX_MODEL_LEN),
+        max_model_len=max_model_len,
         version=_version(url),
         block_size=_number(cache.get("block_size")),
         num_blocks=_number(cache.get("num_gpu_blocks")),

@@ -25,10 +25,16 @@ _STOP_TIMEOUT_S = 10.0
 _children: list[subprocess.Popen[bytes]] = []
 
 
-def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[str]) -> tuple[Line, Record]:
-    """Starts the engine's process and takes the first lease; the caller holds the lock."""
+def refuse_start(settings: EngineSettings, name: str, folder: Path) -> None:
+    """Raises EngineError for what can be said before anything is started, or ended to make room."""
     device = resolve_device(settings.device)
     refuse_what_does_not_fit(settings, choose(settings.profile, device), folder)
+    command_line(settings, folder, settings.port or 0, name=name, device=device)
+
+
+def start(settings: EngineSettings, name: str, folder: Path, program: Sequence[str]) -> tuple[Line, Record]:
+    """Starts the engine's process and takes the first lease; the caller holds the lock, and asked `refuse_start`."""
+    device = resolve_device(settings.device)
     port = choose_port(settings.port)
     flags = command_line(settings, folder, port, name=name, device=device)
     log_file = log_path(settings.state_dir)

@@ -136,19 +136,21 @@ def read_shape(folder: Path) -> ModelShape:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise EngineError("shape_unknown", f"{path} can't be read ({error}); give a model's folder.") from error
+    if not isinstance(config, dict):
+        raise EngineError("shape_unknown", f"{path} holds no JSON object; give a model's folder.")
     return shape_of(config, num_weight_bytes(folder), str(path))
 
 
 def shape_of(config: Mapping[str, Any], num_disk_bytes: int | None, where: str) -> ModelShape:
     """As `read_shape`, from what config.json holds and from the size of the weights' files (None: not there)."""
-    for key, kind in _OTHER_KINDS.items():
-        if config.get(key):
-            raise _other(where, f"a model with {kind} ({key})")
-    if config.get("sliding_window") and config.get("use_sliding_window", True):
-        raise _other(where, f"a sliding window of {config['sliding_window']} tokens")
-    if set(config.get("layer_types") or ()) - {"full_attention"}:
-        raise _other(where, "layers without full attention (layer_types)")
     try:
+        for key, kind in _OTHER_KINDS.items():
+            if config.get(key):
+                raise _other(where, f"a model with {kind} ({key})")
+        if config.get("sliding_window") and config.get("use_sliding_window", True):
+            raise _other(where, f"a sliding window of {config['sliding_window']} tokens")
+        if set(config.get("layer_types") or ()) - {"full_attention"}:
+            raise _other(where, "layers without full attention (layer_types)")
         numbers = ("num_hidden_layers", "num_attention_heads", "hidden_size", "intermediate_size", "vocab_size")
         if unsaid := [key for key in numbers if not config.get(key)]:
             raise _other(where, f"no dense decoder (no {', '.join(unsaid)})")
@@ -173,7 +175,7 @@ def shape_of(config: Mapping[str, Any], num_disk_bytes: int | None, where: str) 
             quantization=str(quantised.get("quant_method", "unknown")) if quantised else None,
             num_stored_bytes=None if num_disk_bytes is None else int(num_disk_bytes * (1 if quantised else shrinks)),
         )
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise _other(where, f"no dense decoder ({error!r})") from error
 
 

@@ -28,10 +28,17 @@ TokenIds = npt.NDArray[np.int32]
 BYTES_PER_TOKEN = 4
 SHELF_NAME = "prefixes.sqlite"
 _SUFFIX = ".i32"
+_FUTURE_S = 60.0
 _COLUMNS = (
     "id, namespace, name, num_tokens, ttl_s, pinned, generation, created, renewed, last_used, hits, kept, sessions"
 )
 _FLAGS = [index for index, name in enumerate(_COLUMNS.split(", ")) if name in ("pinned", "kept")]
+_NUMBERS = [
+    index
+    for index, name in enumerate(_COLUMNS.split(", "))
+    if name in ("num_tokens", "ttl_s", "created", "renewed", "last_used", "hits")
+]
+_TTL = _COLUMNS.split(", ").index("ttl_s")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS prefixes (
     id TEXT PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, num_tokens INTEGER NOT NULL, ttl_s REAL,
@@ -118,6 +125,17 @@ class Rows:
             "UPDATE prefixes SET hits = hits + ?1, last_used = max(last_used, ?2), renewed = max(renewed, ?2) "
             "WHERE id = ?3",
             (num_hits, now, handle),
+        )
+
+    def not_after(self, now: float) -> None:
+        """The clock was set back: what was used in its future was used now, and lives its time from now on.
+
+        A few seconds are left alone: servers that share the folder do not ask the clock at the same moment.
+        """
+        self._connection.execute(
+            "UPDATE prefixes SET renewed = min(renewed, ?1), last_used = min(last_used, ?1) "
+            "WHERE max(renewed, last_used) > ?1 + ?2",
+            (now, _FUTURE_S),
         )
 
     def delete(self, handle: str, *, keeps_ids: bool = False) -> None:
@@ -215,5 +233,13 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     values = list(row)
     for index in _FLAGS:
         values[index] = bool(values[index])
-    values[-1] = tuple(json.loads(values[-1]))
+    try:
+        values[-1] = tuple(str(session) for session in json.loads(values[-1]))
+        for index in _NUMBERS:
+            may_be_unsaid = index == _TTL and values[index] is None
+            if not may_be_unsaid and not isinstance(values[index], int | float):
+                raise TypeError(f"{_COLUMNS.split(', ')[index]} is {values[index]!r}")
+    except (ValueError, TypeError) as error:
+        # SQLite keeps any value in any column; as for a page that does not read, the file is begun anew.
+        raise sqlite3.DatabaseError(f"a row does not read: {error}") from error
     return Facts(*values)

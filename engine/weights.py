@@ -40,7 +40,7 @@ def num_weight_bytes(folder: Path) -> int | None:
 def _shards(folder: Path) -> list[str]:
     try:
         return sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values()))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return sorted(path.name for path in folder.glob("*.safetensors"))
 
 
@@ -54,5 +54,5 @@ def _is_whole(weights: Path) -> bool:
             header = json.loads(file.read(num_header))
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         return bool(weights.stat().st_size == 8 + num_header + max(ends, default=0))
-    except (OSError, ValueError, KeyError, struct.error):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error):
         return False

@@ -163,12 +163,34 @@ def test_what_was_measured_is_shown_though_the_plain_server_does_not_start(stage
     [
         (["luke"], "There is no scenario 'luke'; choose from warm, burst, gap, trace, batch, file."),
         (["warm", "--systems", "chat,phone"], "There is no system 'phone'; --systems takes chat, ids, tokens."),
+        (
+            ["warm", "--systems", " ,"],
+            "--systems names none; it takes chat, ids, tokens, and --baseline none leaves the plain server out.",
+        ),
     ],
 )
 def test_unknown_names_are_wrong_usage(stage: Stage, run: Run, args: list[str], told: str) -> None:
     """Exit code 2, before anything is started."""
     code, out, err = run(*args)
     assert (code, out, err.split()) == (2, "", f"readonce: {told}".split())
+    assert stage.events == []
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--baseline", "plain"], "plain is no address of an engine"),
+        (["--baseline", "http://127.0.0.1:1"], "No engine answers at http://127.0.0.1:1"),
+        (["-o", "/dev/null/results.jsonl"], "/dev/null/results.jsonl can't be used"),
+    ],
+)
+def test_what_would_fail_at_the_end_is_told_before_anything_is_measured(
+    stage: Stage, run: Run, args: list[str], told: str
+) -> None:
+    """A plain server that does not answer, a file that can't be written: exit code 1, and nothing was started."""
+    code, out, err = run("warm", "--quick", *args)
+    assert (code, out) == (1, "")
+    assert f"readonce: {told}" in " ".join(err.split())
     assert stage.events == []
 
 

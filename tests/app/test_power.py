@@ -140,3 +140,21 @@ async def test_only_an_engine_that_runs_and_knows_handles_is_joined(
         if joined is not None:
             assert joined[0].features.handles
             await joined[0].close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "stays"),
+    [
+        (20.0, "for 20 seconds,"),
+        (60.0, "for 1 minute,"),
+        (600.0, "for 10 minutes,"),
+        (1e10, "until `readonce engine"),
+        (float("inf"), "until `readonce engine"),
+    ],
+)
+def test_how_long_the_engine_stays_is_told(seconds: float, stays: str) -> None:
+    """One that stays for ever is not counted in minutes."""
+    from app.commands_questions import lingering
+
+    assert stays in lingering(seconds)
+    assert lingering(seconds).count(".") == 1

@@ -11,7 +11,10 @@ import pytest
 from app.problem import Problem, tell
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.ENOTDIR])
+@pytest.mark.parametrize(
+    "number",
+    [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP],
+)
 def test_disk_that_refuses_is_one_sentence(number: int) -> None:
     """With the place, the reason and what to do."""
     problem = tell(OSError(number, "says why", "/some/where"))

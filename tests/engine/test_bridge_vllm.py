@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from engine.base import EngineError, Sampling
-from engine.bridge_vllm import VllmBridge
+from engine.bridge_vllm import VllmBridge, open_bridge
+from engine.core import PREFIX_KEY, mark
 from engine.prefixes import Registered
 
 PREFIX = Registered("ab", "kb", "", np.arange(64, dtype=np.int32), "salt")
@@ -79,7 +80,7 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(sys.modules["vllm"])["exceptions"] = sys.modules["vllm.exceptions"]
 
 
-@pytest.mark.parametrize("refusal", [ValueError, ClientError])
+@pytest.mark.parametrize("refusal", [ValueError, ClientError, RecursionError])
 async def test_what_vllm_refuses_of_a_question_is_the_askers_to_mend(
     monkeypatch: pytest.MonkeyPatch, refusal: type[Exception]
 ) -> None:
@@ -117,3 +118,36 @@ async def test_a_schema_becomes_vllms_structured_output() -> None:
             pass
     held, free = [arguments[1].structured_outputs for arguments in client.asked]
     assert (held, free) == (SimpleNamespace(json='{"type": "integer"}'), None)
+
+
+class Core:
+    """The way into vLLM's engine core; keeps what went in."""
+
+    def __init__(self) -> None:
+        self.added: list[Any] = []
+
+    async def add_request_async(self, request: Any) -> None:
+        self.added.append(request)
+
+
+async def test_a_mark_of_a_clients_own_making_does_not_reach_the_core() -> None:
+    """vLLM's OpenAI routes take `vllm_xargs`: whoever wrote our keys there would read any namespace's prefix, with ids
+    that nobody checked. The request goes on as the client's own prompt; only what this front end sealed is a mark."""
+    client = Client()
+    core = client.engine_core = Core()  # type: ignore[attr-defined]
+    bridge = open_bridge(client, uses_core=True)
+    assert isinstance(bridge, VllmBridge)
+    ours = mark({"a": 1}, "ab", 64, [7], bridge.seal)
+    forged: list[dict[str, Any]] = [
+        mark({"a": 1}, "ab", 64, [2**30], "guessed"),
+        {"a": 1, PREFIX_KEY: "ab"},
+        {"a": 1, PREFIX_KEY: 5, "readonce_seal": [1, "x"]},
+        {"a": 1, PREFIX_KEY: "ab", "readonce_seal": "\ud800"},
+    ]
+    for extra in (ours, *forged, {"a": 1}, None):
+        sampling = SimpleNamespace(extra_args=extra)
+        await core.add_request_async(SimpleNamespace(sampling_params=sampling, prompt_token_ids=[1, 2]))
+        assert sampling.extra_args is extra  # the front end's own copy is left as it is
+    await core.add_request_async(SimpleNamespace(sampling_params=None, prompt_token_ids=[1, 2]))  # of a pooling model
+    sent = [(one.sampling_params and one.sampling_params.extra_args, one.prompt_token_ids) for one in core.added]
+    assert sent == [(ours, [0]), *[({"a": 1}, [1, 2])] * 5, (None, [1, 2]), (None, [1, 2])]

@@ -166,6 +166,28 @@ async def test_answer_that_breaks_off_is_an_error_and_not_a_short_answer(answer:
         assert (caught.value.code, len(server.requests)) == ("engine_unreachable", 1)
 
 
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ([b"hello\r\n\r\n"], "engine_failed"),
+        ([b"SSH-2.0 OpenSSH\r\n\r\n"], "engine_failed"),
+        ([b"\r\n\r\n"], "engine_failed"),
+        ([b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n"], "engine_failed"),
+        ([CHUNKED, b"zz\r\nhello\r\n", None], "engine_unreachable"),
+        ([CHUNKED, b"-5\r\nhello\r\n", None], "engine_unreachable"),
+        ([CHUNKED, b"1" * 100_000, None], "engine_unreachable"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", None], "engine_unreachable"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", None], "engine_unreachable"),
+    ],
+)
+async def test_what_is_no_http_is_one_sentence(answer: list[bytes | None], code: str) -> None:
+    """Another program listens there, or the server has lost its way."""
+    async with serving(answer) as (_, connections):
+        with pytest.raises(EngineError) as caught:
+            await call(connections)
+    assert caught.value.code == code
+
+
 async def test_answer_that_nobody_reads_to_its_end_closes_its_connection() -> None:
     """The server sees it, and stops."""
     async with serving([CHUNKED + b"1\r\na\r\n"]) as (server, connections):

@@ -85,7 +85,7 @@ def test_a_short_prefix_that_is_freed_does_not_fail_the_question_that_runs_on_it
     memo = Memo(tmp_path)
     memo.get("a")
     hasher = _remembering(lambda size, hash_fn: lambda request: [], memo)(32, None)
-    sampling = SimpleNamespace(extra_args=mark(None, "a", 5, [7]))
+    sampling = SimpleNamespace(extra_args=mark(None, "a", 5, [7], "seal"))
     running = SimpleNamespace(
         block_hashes=[], sampling_params=sampling, mm_features=[], lora_request=None, cache_salt="salt"
     )

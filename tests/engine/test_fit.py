@@ -144,6 +144,21 @@ def test_documents_beyond_the_pool_are_refused_with_what_fits() -> None:
     fitted("24gb").refuse_documents(3, 23_424)
 
 
+def test_more_documents_than_blocks_are_not_advised_to_be_empty() -> None:
+    """That each may have no token helps nobody."""
+    with pytest.raises(EngineError) as caught:
+        fitted("24gb").refuse_documents(10**21, 30_000)
+    assert caught.value.message.endswith("2 such documents stay warm (5 in fp8).")
+
+
+@pytest.mark.parametrize("gib", [1e300, float("inf"), 2.0**21])
+def test_cache_larger_than_any_machine_is_refused(gib: float) -> None:
+    """Before it is counted in bytes, of which there are too many for a whole number."""
+    with pytest.raises(EngineError, match="more than any machine has") as caught:
+        fitted("24gb", kv_cache_gib=gib)
+    assert caught.value.code == "does_not_fit"
+
+
 def test_weights_that_leave_no_room_are_refused() -> None:
     """8 GB for 4 billion parameters in 16 bits; in fp8 they fit."""
     with pytest.raises(EngineError, match=r"7\.5 GiB of weights .* leave no room .* quantised weights") as caught:

@@ -209,6 +209,25 @@ def test_vllms_own_routes_work_beside(held: Held) -> None:
     assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
 
 
+def test_vllms_own_routes_read_no_prefix_of_ours(held: Held) -> None:
+    """`vllm_xargs` reach the engine core: a client who writes our keys there gets the answer to its own prompt, the
+    engine lives, and a question of ours goes on as before."""
+    view = register(held, document(13, 500), namespace="secret")
+    plain = {"model": held.lease.engine.model, "prompt": document(14, 40), "max_tokens": 4, "temperature": 0}
+    num_tokens = view["num_tokens"]
+    forged: list[dict[str, Any]] = [
+        {"readonce_prefix": view["id"], "readonce_num_tokens": num_tokens, "readonce_tail": [28, 30]},
+        {"readonce_prefix": view["id"], "readonce_num_tokens": num_tokens, "readonce_tail": [2**30]},
+        {"readonce_prefix": view["id"]},
+        {"readonce_prefix": 5, "readonce_seal": "x"},
+    ]
+    expected = held.call("POST", "/v1/completions", plain)[1]
+    for extra in forged:
+        status, answer = held.call("POST", "/v1/completions", plain | {"vllm_xargs": extra})
+        assert (status, answer["choices"], answer["usage"]["prompt_tokens"]) == (200, expected["choices"], 40)
+    assert held.ask(view["id"], namespace="secret")[2]["prompt_tokens"] == num_tokens + 2
+
+
 def test_predictions_were_right(held: Held) -> None:
     """Every question since the engine's start."""
     _, cache = held.call("GET", "/v1/cache")

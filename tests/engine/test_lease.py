@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -254,6 +255,28 @@ def test_engine_in_use_with_another_model_is_named(settings: EngineSettings, mod
         second.close()
 
 
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"model": "qwen2.5-coder-0.6b"}, "model_unknown"),
+        ({"kv_offloading_gib": 1.0}, "needs_a_gpu"),
+        ({"profile": "nine"}, "profile_unknown"),
+    ],
+)
+def test_what_can_not_be_started_does_not_end_the_engine_that_waits(
+    settings: EngineSettings, model: Path, tmp_path: Path, changes: dict[str, Any], code: str
+) -> None:
+    """A misspelt model, a setting that can't be: what the idle engine has read is not lost for it."""
+    with connect(settings, program=PROGRAM) as lease:
+        engine = lease.engine
+    other = tmp_path / "other-model"
+    shutil.copytree(model, other)
+    with pytest.raises(EngineError) as caught:
+        connect(replace(settings, **{"model": str(other), **changes}), program=PROGRAM)
+    assert caught.value.code == code
+    assert find(settings) == engine
+
+
 def test_stale_record_of_another_boot_is_no_engine(settings: EngineSettings) -> None:
     """A record without a keeper behind it, even with a live pid, counts for nothing and is replaced."""
     settings.state_dir.mkdir()
@@ -317,6 +340,44 @@ def test_starter_that_dies_before_its_lease_leaves_nothing(tmp_path: Path, monke
     with keeper.Keeper(tmp_path):
         Line(tmp_path).close()  # looked at, not leased
         assert ended.wait(10)
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The state folder of a keeper that would end nothing but itself."""
+    from engine import keeper
+
+    made = keeper.Keeper(tmp_path)
+    monkeypatch.setattr(threading, "excepthook", lambda args: None)
+    made._end = lambda: None  # type: ignore[method-assign]  # else it ends this very process
+    with made:
+        yield tmp_path
+
+
+@pytest.mark.parametrize("seconds", ["inf", "1e300", "3e6"])
+def test_engine_that_lingers_for_ever_goes_on_answering(kept: Path, seconds: str) -> None:
+    """More seconds than the kernel can wait at once: the next command still finds it, and takes a lease."""
+    with Line(kept) as first:
+        assert (first.ask("lease"), first.ask(f"linger {seconds}")) == ("ok", "ok")
+    with Line(kept) as second:
+        assert eventually(lambda: second.ask("leases") == "0")
+    with Line(kept) as third:
+        assert third.ask("lease") == "ok"
+
+
+@pytest.mark.parametrize(
+    "words", [b"linger soon\n", b"linger nan\n", b"linger -1\n", b"\xff\xfe\n", b"\n", b"lease now\n"]
+)
+def test_keeper_is_not_ended_by_words_that_it_does_not_know(kept: Path, words: bytes) -> None:
+    """It says so, and goes on counting: without it the engine would outlive its users."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as odd, Line(kept) as user:
+        odd.settimeout(5)
+        odd.connect(str(socket_path(kept)))
+        heard = odd.makefile("rb")
+        heard.readline()
+        odd.sendall(words)
+        assert heard.readline() == b"what?\n"
+        assert (user.ask("lease"), user.ask("leases")) == ("ok", "1")
 
 
 def test_server_that_ends_at_once_leaves_no_traceback_of_its_keeper(

@@ -203,6 +203,23 @@ def test_the_least_recently_used_makes_room(tmp_path: Path, clock: Clock) -> Non
         assert code_of(caught) == "registry_full"
 
 
+def test_a_refused_registration_costs_no_other_prefix(tmp_path: Path, clock: Clock) -> None:
+    """Neither where its pin is refused nor where too few can go: rows and files are there after a restart."""
+    registry = registry_in(tmp_path, clock, limits=Limits(max_handles=3, max_bytes=2400))
+    loose = registry.register(range(100)).id
+    for first_id in (1, 2):
+        registry.register(range(first_id, first_id + 200), pin=True)
+    for ids, pin, code in ((range(7, 157), True, "pins_full"), (range(7, 257), False, "registry_full")):
+        with pytest.raises(EngineError) as caught:
+            registry.register(ids, pin=pin)
+        assert code_of(caught) == code
+        assert (tmp_path / "prefixes" / f"{loose}.i32").stat().st_size == 400
+    registry.close()
+    again = registry_in(tmp_path, clock)
+    assert len(again.all()) == 3
+    assert again.get(loose).token_ids.tolist() == [*range(100)]
+
+
 def test_bytes_on_disk_are_bounded(tmp_path: Path, clock: Clock) -> None:
     """100 tokens in all: the third prefix of 40 sends the first one away, its file too."""
     registry = registry_in(tmp_path, clock, limits=Limits(max_bytes=400))
@@ -304,6 +321,46 @@ def test_only_the_owner_may_read_what_is_stored(registry: Registry, tmp_path: Pa
     handle = registry.register([1, 2]).id
     assert stat.S_IMODE((tmp_path / "prefixes").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "prefixes" / f"{handle}.i32").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_clock_that_is_set_back_gives_no_longer_life(tmp_path: Path, clock: Clock, restarts: bool) -> None:
+    """A minute is a minute from then on, and what is used now counts as used after what was used in its future."""
+    registry = registry_in(tmp_path, clock)
+    early = registry.register([1], ttl_s=60).id
+    clock.now -= 1_000_000
+    late = registry.register([2]).id
+    if restarts:
+        registry.close()
+        registry = registry_in(tmp_path, clock)
+    assert registry.expire() == []
+    assert registry.facts(early).expires_at == clock.now + 60
+    clock.now += 1
+    with registry.use(late):
+        pass
+    assert [facts.id for facts in registry.all()] == [late, early]
+    clock.now += 60
+    assert [facts.id for facts in registry.expire()] == [early]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("sessions", "[half"), ("sessions", "5"), ("created", "soon"), ("ttl_s", "long"), ("num_tokens", b"\xff")],
+)
+def test_a_row_that_does_not_read_begins_the_registry_anew(
+    tmp_path: Path, clock: Clock, column: str, value: object
+) -> None:
+    """The server starts all the same; what was registered is registered again by its owners."""
+    registry = registry_in(tmp_path, clock)
+    handle = registry.register([1, 2], "kb").id
+    registry.close()
+    with sqlite3.connect(tmp_path / "prefixes" / "prefixes.sqlite") as connection:
+        connection.execute(f"UPDATE prefixes SET {column} = ?", (value,))
+    connection.close()
+    again = registry_in(tmp_path, clock)
+    assert again.all() == []
+    assert again.register([1, 2], "kb").id == handle
+    assert [facts.id for facts in again.all()] == [handle]
 
 
 def test_two_servers_on_one_folder_lose_nothing(tmp_path: Path, clock: Clock) -> None:

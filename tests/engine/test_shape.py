@@ -92,6 +92,12 @@ def test_unknown_quantisation_without_files_is_refused_by_name() -> None:
         {"layer_types": ["full_attention", "linear_attention"]},
         {"num_hidden_layers": None},
         {"num_attention_heads": 0},
+        {"num_attention_heads": "many"},
+        {"num_attention_heads": 0.5, "head_dim": None},
+        {"hidden_size": float("inf")},
+        {"layer_types": 5},
+        {"layer_types": [{}]},
+        {"quantization_config": "awq"},
     ],
 )
 def test_what_is_no_dense_decoder_with_full_attention_is_refused(changes: dict[str, Any]) -> None:
@@ -117,10 +123,22 @@ def test_weights_count_only_where_every_file_is_there(tmp_path: Path) -> None:
     assert read_shape(tmp_path).num_stored_bytes is None
     (tmp_path / "two.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}" + bytes(90))
     assert read_shape(tmp_path).num_stored_bytes == 110
+    for index in ("[1]", '{"weight_map": 5}', "{"):
+        (tmp_path / "model.safetensors.index.json").write_text(index)
+        assert read_shape(tmp_path).num_stored_bytes == 110  # the files that there are
 
 
 def test_folder_without_a_config_is_refused(tmp_path: Path) -> None:
     """The sentence names the file."""
     with pytest.raises(EngineError, match=r"config\.json can't be read") as caught:
+        read_shape(tmp_path)
+    assert caught.value.code == "shape_unknown"
+
+
+@pytest.mark.parametrize("text", ["[1]", "5", "null"])
+def test_config_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
+    """The sentence names the file."""
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(EngineError, match=r"config\.json holds no JSON object") as caught:
         read_shape(tmp_path)
     assert caught.value.code == "shape_unknown"
