@@ -39,6 +39,7 @@ class Choice:
         num_tokens: Of that prefix.
         part: (base, document, first section's number): parts of one document stand together.
         waits_for: The id of the question before it, if that one has an answer to come.
+        due_s: When its answer is wanted, in Unix seconds; None: whenever it comes.
     """
 
     question: BatchQuestion
@@ -48,6 +49,7 @@ class Choice:
     num_tokens: int
     part: tuple[str, str, int]
     waits_for: str | None = None
+    due_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ class _Choosing:
         read = await asyncio.to_thread(self._reader.read, planned, kb, self._options.apart)
         part = (kb, planned.document.name, numbers[0])
         waits_for = question.follow_up_of if question.follow_up_of in self._choices else None
-        return Choice(question, kb, planned, read.prefix.id, read.prefix.num_tokens, part, waits_for)
+        due_s = self._options.due_s if question.due_s is None else question.due_s
+        return Choice(question, kb, planned, read.prefix.id, read.prefix.num_tokens, part, waits_for, due_s)
 
     def _before(self, question: BatchQuestion) -> tuple[Turn, ...]:
         """The conversation so far, its answers left out.

@@ -25,7 +25,10 @@ class BatchOptions:
     Attributes:
         kb: The knowledge base of rows that name none.
         filters: (one of `app.filters.KINDS`, its words): what narrows the search of rows that say nothing else.
+        due_s: When the answers of rows that say nothing else are wanted, in Unix seconds; None: whenever they come.
         at_once: Answers that run at the same time, at most; None follows the engine's profile.
+        wave: How many cold prefixes are read, one after the other, before the questions on them begin; fewer where the
+            pool holds fewer. Answers that run beside a read make it longer, and wait for it.
         instructions: In place of ours, before each document; empty: ours. Another text is another prefix: what was
             read for other questions is not found with it.
         schema: A JSON schema as text that each answer holds to; empty: answers in words, with citations.
@@ -37,7 +40,9 @@ class BatchOptions:
 
     kb: str = "default"
     filters: tuple[tuple[str, str], ...] = ()
+    due_s: float | None = None
     at_once: int | None = None
+    wave: int = 1
     instructions: str = ""
     schema: str = ""
     timeout_s: float | None = None

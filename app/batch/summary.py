@@ -32,6 +32,7 @@ class Summary:
 
     Attributes:
         failed: Rows with an error, those that could not be asked among them: `refused`.
+        late: Answers that came after their deadline.
         prefills: Reads of this run; `read_tokens` is what they computed.
     """
 
@@ -41,6 +42,7 @@ class Summary:
     failed: int
     refused: int
     left: int
+    late: int
     prefills: int
     read_tokens: int
     prompt_tokens: int
@@ -62,6 +64,7 @@ def summary(result: BatchResult, out: Path, num_refused: int) -> Summary:
         progress.num_failed + num_refused,
         num_refused,
         progress.num_left,
+        _num_late(result),
         progress.num_reads,
         progress.read_tokens,
         progress.prompt_tokens,
@@ -73,6 +76,10 @@ def summary(result: BatchResult, out: Path, num_refused: int) -> Summary:
         result.num_restarts,
         None if stopped is None else {"code": stopped.code, "message": stopped.message},
     )
+
+
+def _num_late(result: BatchResult) -> int:
+    return sum(answer.late_s is not None for answer in result.answers)
 
 
 def print_result(result: BatchResult, out: Path, as_json: bool, num_refused: int = 0) -> None:
@@ -100,6 +107,8 @@ def print_result(result: BatchResult, out: Path, as_json: bool, num_refused: int
             )
         )
         _tell_failures(result)
+        if num_late := _num_late(result):
+            terminal.say(f"{terminal.count(num_late, 'answer')} came after the deadline.")
     if result.stopped is not None:
         terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {how_to_go_on(progress.num_done)}"))
 

@@ -1,14 +1,14 @@
 """Decides how OpenAI's batch files are read and answered: a request a line with a custom_id, and a response a line.
 
-A request's question is its last user message. Its document, knowledge base and what it follows up stand in the body's
-`metadata`, under the names of those columns. Answers come in the order of the requests.
+A request's question is its last user message. Its document, knowledge base, deadline and what it follows up stand in
+the body's `metadata`, under the names of those columns. Answers come in the order of the requests.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -76,6 +76,7 @@ class OpenAiFormat:
                 "pages": list(answer.pages),
                 "citations": plain(answer.citations),
                 "seconds": answer.seconds,
+                "seconds_late": answer.late_s,
             },
         }
         return {"status_code": 200, "request_id": f"req_{digest}", "body": body}
@@ -115,7 +116,7 @@ def read_openai(
     said = []
     if num_system:
         said.append(f"{count(num_system, 'system message')} not used: --system FILE gives the batch's instructions.")
-    wanted = Columns((_QUESTION,), columns.document, columns.kb, _ID, columns.follow_up_of, columns.filters)
+    wanted = replace(columns, questions=(_QUESTION,), id=_ID)
     table = Table(names, tuple(rows), place="line")
     return table, roles_of(names, wanted, name), OpenAiFormat(form, tuple(models), tuple(refused), created), said
 
