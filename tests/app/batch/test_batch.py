@@ -320,3 +320,20 @@ async def test_a_disk_that_is_full_stops_the_batch_before_more_is_asked(
     assert result.stopped is not None
     assert (result.stopped.code, len(result.answers)) == ("disk_refused", 3)
     assert sum(call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls) == 4
+
+
+@pytest.mark.parametrize(("num_documents", "wave", "together"), [(8, 1, 1), (8, 3, 3), (8, 9, 7), (4, 9, 4)])
+async def test_a_wave_is_read_before_the_questions_on_it_begin_as_far_as_the_pool_reaches(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path, num_documents: int, wave: int, together: int
+) -> None:
+    """So many reads come before the first question, and each document is still read once."""
+    engine = engine_of(tokenizer, num_documents)
+    assistant = assistant_of(settings, engine, tokenizer)
+    add_documents(assistant, tmp_path, 7)
+    options = BatchOptions(at_once=2, wave=wave)
+    said = await cost(assistant, questions_of(7, 3), options)
+    result = await run(assistant, questions_of(7, 3), options)
+    await assistant.close()
+    asked = [call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls]
+    assert asked.index(True) == together
+    assert (prefills(engine), said.reads, result.progress.num_reads, result.progress.num_failed) == (7, 7, 7, 0)
