@@ -154,7 +154,7 @@ async def test_a_batch_answers_by_deadline_says_what_it_cannot_and_marks_what_ca
 async def test_what_cannot_be_answered_in_time_is_counted_at_the_engines_speed(
     settings: Settings, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
-    """Reads of some 75 s each: of four documents due in 200 s, two are in time; an own deadline goes before the batch's.
+    """Reads of some 75 s each: two of four due in 200 s are in time; an own deadline goes before that of the batch.
 
     Where no speed is known, only what is past is late.
     """
