@@ -81,6 +81,7 @@ async def ask(
         receipt.prompt_tokens,
         receipt.output_tokens,
         round(receipt.total_ms / 1000, 3),
+        is_cut=finish.reason == "length",
     )
     return Asked(answer, turn)
 

@@ -119,3 +119,27 @@ def _check(schema: Any) -> None:
     if not isinstance(schema, dict):
         raise SchemaError(f"it has to be an object and is {type(schema).__name__}")
     validator_for(schema).check_schema(schema)
+    _check_references(schema)
+
+
+def _check_references(schema: dict[str, Any]) -> None:
+    """Each leads somewhere in the schema itself: nothing is fetched for it."""
+    from jsonschema.exceptions import SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    waiting: list[Any] = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            reference = value.get("$ref")
+            if isinstance(reference, str):
+                try:
+                    resolver.lookup(reference)
+                except Unresolvable as error:
+                    raise SchemaError(f"its $ref {reference!r} leads nowhere in it") from error
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value

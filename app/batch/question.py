@@ -54,6 +54,7 @@ class BatchAnswer:
         cached_tokens: None where no model was asked, or its server does not report it; the other figures then too.
         seconds: From the request to its end.
         error: None where there is an answer.
+        is_cut: Whether it ended where answers have to, in the middle.
         late_s: Seconds from its deadline to its answer; None where it came in time, or had none.
     """
 
@@ -70,6 +71,7 @@ class BatchAnswer:
     output_tokens: int | None = None
     seconds: float | None = None
     error: BatchError | None = None
+    is_cut: bool = False
     late_s: float | None = None
 
     @property

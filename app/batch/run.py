@@ -107,6 +107,8 @@ async def run(
         tally.know(answer)
         answers[answer.row] = answer
         told(answer, tally.at(0.0))
+    if (too_many := tally.too_many(options.max_failures)) is not None:
+        stop.ask_for(too_many)
     answer_tokens = assistant.settings.answer_tokens
     runner = Runner(
         link,

@@ -228,11 +228,8 @@ class Runner:
         self._tally.take(answer)
         self._tally.num_retries = self._link.num_retries
         self._told(answer, self._tally.at(self.elapsed_s))
-        most = self._options.max_failures
-        if most is not None and self._tally.num_failed > most:
-            self._stop.ask_for(
-                Problem("too_many_failures", f"{self._tally.num_failed} rows failed and {most} may (--max-failures).")
-            )
+        if (too_many := self._tally.too_many(self._options.max_failures)) is not None:
+            self._stop.ask_for(too_many)
 
     def _give_up(self, error: EngineGoneError) -> None:
         self._stop.ask_for(Problem(error.cause.code, error.cause.message))

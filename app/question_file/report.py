@@ -55,7 +55,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Item:
-    """One question with what became of it; `error` is empty where it was answered, `late` where in time."""
+    """One question with what became of it; `error` is empty where it was answered, `flaw` where in time and whole."""
 
     id: str
     question: str
@@ -64,7 +64,7 @@ class Item:
     quotes: tuple[Quote, ...]
     error: str
     cost: str
-    late: str
+    flaw: str
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _item(answer: BatchAnswer, address: Address) -> Item:
     quotes = tuple(_quote(citation, address) for citation in answer.citations)
     error = f"{answer.error.message} ({answer.error.code})" if answer.error else ""
     return Item(
-        answer.id, answer.question, answer.answer, answer.abstained, quotes, error, _cost(answer), _late(answer)
+        answer.id, answer.question, answer.answer, answer.abstained, quotes, error, _cost(answer), _flaw(answer)
     )
 
 
@@ -151,9 +151,10 @@ def _cost(answer: BatchAnswer) -> str:
     return f"prompt tokens reused: {reused}{seconds}"
 
 
-def _late(answer: BatchAnswer) -> str:
-    """ "Late by 40 s."; empty where it came in time, or had no deadline."""
-    return "" if answer.late_s is None else f"Late by {lasting(answer.late_s)}."
+def _flaw(answer: BatchAnswer) -> str:
+    """ "Late by 40 s. Ended in the middle."; empty where it is whole, and came in time or had no deadline."""
+    late = "" if answer.late_s is None else f"Late by {lasting(answer.late_s)}."
+    return f"{late} {'Ended in the middle.' if answer.is_cut else ''}".strip()
 
 
 def _figures(answers: Sequence[BatchAnswer], run: RunFigures) -> Iterator[tuple[str, str]]:
@@ -208,9 +209,9 @@ def _markdown_item(item: Item) -> Iterator[str]:
         yield f"**Not answered:** {_inline(item.error)}"
     else:
         yield f"*{_inline(item.answer)}*" if item.abstained and item.answer.strip() else _lines(item.answer)
-    if item.late:
+    if item.flaw:
         yield ""
-        yield f"**{_inline(item.late)}**"
+        yield f"**{_inline(item.flaw)}**"
     for quote in item.quotes:
         where = _inline(quote.where)
         yield ""

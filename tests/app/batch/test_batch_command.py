@@ -300,6 +300,8 @@ def test_a_report_stands_beside_the_answers(
 @pytest.mark.parametrize(
     ("option", "text", "code"),
     [("--schema", "{", "bad_schema"), ("--schema", '{"type": "numbre"}', "bad_schema"), ("--schema", "3", "bad_schema"),
+     ("--schema", '{"items": [{"$ref": "#/$defs/b"}], "$defs": {"a": {}}}', "bad_schema"),
+     ("--schema", '{"$ref": "https://example.com/schema.json"}', "bad_schema"),
      ("--system", "  \n", "bad_instructions")],
 )  # fmt: skip
 def test_a_file_beside_the_questions_that_is_wrong_stops_before_anything_is_asked(
