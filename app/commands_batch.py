@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,6 +81,7 @@ def batch(
     as_json: Json = False,
 ) -> None:
     """Answer a file of questions, reading each document once; a row that fails says why beside the others."""
+    from app.batch.deadline import due_option
     from app.batch.options import BatchOptions, read_instructions, read_schema
     from app.question_file.columns import Columns
 
@@ -91,7 +91,7 @@ def batch(
         options = BatchOptions(
             kb=kb,
             filters=tuple((kind, words) for kind, words in narrowed if words),
-            due_s=None if deadline is None else _due(deadline),
+            due_s=None if deadline is None else due_option(deadline),
             at_once=at_once,
             wave=wave,
             instructions="" if system is None else read_instructions(system),
@@ -117,15 +117,6 @@ def batch(
             raise
         terminal.fail(problem, as_json)
     raise typer.Exit(code)
-
-
-def _due(words: str) -> float:
-    from app.batch.deadline import due
-
-    try:
-        return due(words, time.time())
-    except ValueError as error:
-        raise Problem("bad_deadline", f"--deadline {error}.", usage=True) from error
 
 
 def _beside(questions: Path) -> Path:

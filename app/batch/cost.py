@@ -77,6 +77,7 @@ def count(
     pool: Pool,
     resident: Mapping[str, int],
     at_once: int,
+    wave: int,
     rates: Rates | None,
     now_s: float,
 ) -> Cost:
@@ -86,6 +87,7 @@ def count(
         apart: See `BatchOptions.apart`.
         resident: Tokens that the engine holds of each prefix, by handle.
         at_once: Answers that run at the same time, at most.
+        wave: See `BatchOptions.wave`.
         now_s: Unix seconds.
     """
     block_size = pool.block_size
@@ -115,7 +117,7 @@ def count(
     ends_s = None
     if rates is not None:
         sizes = [len(group.choices) for group in groups]
-        ends_s = expected(rates, list(zip(reads_before, sizes, strict=True)), at_once, question_tokens)
+        ends_s = expected(rates, list(zip(reads_before, sizes, strict=True)), at_once, question_tokens, wave)
     late = _late(choices, [0.0] * len(choices) if ends_s is None else ends_s, now_s)
     return Cost(
         questions=len(choices),

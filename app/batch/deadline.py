@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 
 from app.batch.question import BatchAnswer
+from app.problem import Problem
 
 _SPAN = re.compile(
     r"(\d{1,6}(?:\.\d+)?)\s*(s|sec|seconds?|min|minutes?|h|hours?|d|days?|秒|分钟|小时|天)", re.IGNORECASE
@@ -45,6 +46,18 @@ def due(words: str, now_s: float) -> float:
         raise ValueError
     except (ValueError, OverflowError, OSError):
         raise ValueError(f"“{words[:40]}” is no time: write {_FORMS}") from None
+
+
+def due_option(words: str) -> float:
+    """What stands behind `--deadline`.
+
+    Raises:
+        Problem: `bad_deadline`.
+    """
+    try:
+        return due(words, time.time())
+    except ValueError as error:
+        raise Problem("bad_deadline", f"--deadline {error}.", usage=True) from error
 
 
 def on_time(answer: BatchAnswer, due_s: float | None) -> BatchAnswer:

@@ -194,6 +194,7 @@ async def _counted(assistant: Assistant, link: Link, plan: _Planned, options: Ba
         pool=plan.pool,
         resident=plan.resident,
         at_once=plan.at_once,
+        wave=options.wave,
         rates=load_rates(assistant.settings),
         now_s=time.time(),
     )

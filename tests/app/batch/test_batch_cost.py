@@ -157,6 +157,10 @@ def test_answers_are_expected_one_after_the_other_and_what_is_held_is_not_read()
         [1 + part for part in (1, 2, 5, 7, 8, 9, 10, 11, 12)]
     )
     assert expected(rates, [], 2, 0) == []
+    # In waves the questions on both reads are asked together, and the lone one between them no longer runs alone.
+    assert expected(rates, [(0, 2), (1_000, 1), (1_000, 4), (0, 2)], 2, 0, wave=2) == pytest.approx(
+        [1 + part for part in (1, 2, 5, 6, 7, 8, 9, 10, 11)]
+    )
 
 
 @pytest.fixture
