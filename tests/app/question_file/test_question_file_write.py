@@ -379,7 +379,7 @@ def test_how_late_an_answer_came_stands_in_files_with_deadlines_only(tmp_path):
     for file, with_late, names in (
         (plain, False, NAMES),
         (plain, True, [*NAMES, "seconds_late"]),
-        (dated, False, None),
+        (dated, False, ["deadline", *NAMES, "seconds_late"]),
     ):
         write_answers(file, [late, replace(ANSWER, row=1)], tmp_path / "a.csv", with_late=with_late)
         header, first, second = csv.reader((tmp_path / "a.csv").open(encoding="utf-8", newline=""))
