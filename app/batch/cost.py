@@ -47,7 +47,9 @@ class Cost:
         read_tokens: Computed by the reads.
         question_tokens: Computed for the questions, behind what was read.
         plain_tokens: Of all prompts: what is computed where nothing is found again.
-        is_exact: False with follow-ups, whose earlier answers nobody knows yet: then it is a little more.
+        is_exact: False with follow-ups, whose earlier answers nobody knows yet: then it is a little more. And where
+            documents that are held were asked about before: of what those questions left some is found again, and some
+            of the documents may go before their turn.
         seconds: None where no rate is known.
         late: Questions whose answers will come after their deadlines, as far as can be told, and the first of them.
     """
@@ -113,6 +115,10 @@ def count(
             plain_tokens += prompt.num_tokens
             behind = pool.whole(prefix.num_tokens)
             question_tokens += blocks.computed(prefix.id, prompt.token_ids[behind:])
+    was_asked = any(
+        group.prefix in pool.asked and pool.is_mostly_held(group.num_tokens, resident.get(group.prefix, 0))
+        for group in groups
+    )
     choices = [choice for group in groups for choice in group.choices]
     ends_s = None
     if rates is not None:
@@ -127,7 +133,7 @@ def count(
         read_tokens=read_tokens,
         question_tokens=question_tokens,
         plain_tokens=plain_tokens,
-        is_exact=all(choice.question.follow_up_of is None for choice in choices),
+        is_exact=not was_asked and all(choice.question.follow_up_of is None for choice in choices),
         seconds=None if ends_s is None else max(ends_s, default=0.0),
         late=len(late),
         first_late=None if not late else _told(*late[0], now_s, ends_s is not None),

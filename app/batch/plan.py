@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.batch.choice import Choice
-
-# A prefix of which less is held counts as one that has to be read: all begin with the same instructions.
-_HELD_SHARE = 0.5
+from app.batch.pool import HELD_SHARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,7 @@ def _rank(
     share = resident_tokens / choices[0].num_tokens
     due_s = min(dues[choice.question.id] for choice in choices)
     part = min(choice.part for choice in choices)
-    return (False, -share, due_s, part) if share >= _HELD_SHARE else (True, due_s, -share, part)
+    return (False, -share, due_s, part) if share >= HELD_SHARE else (True, due_s, -share, part)
 
 
 def _takeable(choices: Sequence[Choice], to_come: set[str]) -> list[Choice]:

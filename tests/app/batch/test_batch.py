@@ -92,6 +92,31 @@ async def test_dry_run_says_to_the_token_what_the_engine_computes(
     assert said.plain_tokens == result.progress.prompt_tokens
 
 
+async def test_what_earlier_questions_left_makes_a_dry_run_say_about(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """Nobody tells which of their blocks are held: it says at most what is computed for questions. Once those documents
+    are gone, it is exact again."""
+    engine = engine_of(tokenizer, 3)
+    assistant = assistant_of(settings, engine, tokenizer)
+    add_documents(assistant, tmp_path, 5)
+    questions = questions_of(5, 2)
+    of_one, of_others = ([one for one in questions if (one.document == "wall-00.md") is same] for same in (True, False))
+    await run(assistant, of_one)
+    again = await cost(assistant, of_one)
+    before = computed_tokens(engine)
+    await run(assistant, of_one)
+    assert (again.reads, again.is_exact) == (0, False)
+    assert computed_tokens(engine) - before <= again.computed_tokens
+    await run(assistant, of_others)
+    gone = await cost(assistant, of_one)
+    before = computed_tokens(engine)
+    await run(assistant, of_one)
+    await assistant.close()
+    assert (gone.reads, gone.is_exact) == (1, True)
+    assert computed_tokens(engine) - before == gone.computed_tokens
+
+
 async def test_what_the_engine_holds_is_asked_about_first(
     settings: Settings, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
