@@ -13,6 +13,8 @@ import typer
 from app import terminal
 from app.batch.arguments import (
     AtOnce,
+    Deadline,
+    DeadlineColumn,
     DocumentColumn,
     DryRun,
     FilterColumns,
@@ -29,6 +31,7 @@ from app.batch.arguments import (
     SchemaFile,
     SystemFile,
     Timeout,
+    Wave,
 )
 from app.batch.summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
 from app.commands_documents import Json, Kb, opened
@@ -56,12 +59,15 @@ def batch(
     schema: SchemaFile = None,
     system: SystemFile = None,
     report: ReportFile = None,
+    deadline: Deadline = None,
     at_once: AtOnce = None,
+    wave: Wave = 1,
     question_column: QuestionColumns = None,
     document_column: DocumentColumn = None,
     kb_column: KbColumn = None,
     id_column: IdColumn = None,
     follow_up_column: FollowUpColumn = None,
+    deadline_column: DeadlineColumn = None,
     filter_column: FilterColumns = None,
     kb: Kb = "default",
     pages: Pages = None,
@@ -75,6 +81,7 @@ def batch(
     as_json: Json = False,
 ) -> None:
     """Answer a file of questions, reading each document once; a row that fails says why beside the others."""
+    from app.batch.deadline import due_option
     from app.batch.options import BatchOptions, read_instructions, read_schema
     from app.question_file.columns import Columns
 
@@ -84,7 +91,9 @@ def batch(
         options = BatchOptions(
             kb=kb,
             filters=tuple((kind, words) for kind, words in narrowed if words),
+            due_s=None if deadline is None else due_option(deadline),
             at_once=at_once,
+            wave=wave,
             instructions="" if system is None else read_instructions(system),
             schema="" if schema is None else read_schema(schema),
             timeout_s=timeout,
@@ -98,6 +107,7 @@ def batch(
             id_column,
             follow_up_column,
             tuple(filter_column or ()),
+            deadline_column,
         )
         wanted = _Wanted(questions, out or _beside(questions), options, report, resume, as_json)
         code = (_say_cost if dry_run else _answer)(wanted, columns)
@@ -198,7 +208,15 @@ async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
     try:
         with interruptible(stop):
             result = await _answered(assistant, file, wanted, log, stop)
-        write = partial(write_answers, file, result.answers, wanted.out, schema=wanted.options.schema)
+        options = wanted.options
+        write = partial(
+            write_answers,
+            file,
+            result.answers,
+            wanted.out,
+            schema=options.schema,
+            with_late=options.due_s is not None,
+        )
         try:
             said = await asyncio.to_thread(write)
         except OSError as error:
@@ -231,7 +249,8 @@ async def _answered(
     from app.batch.run import run
     from app.question_file.write import LiveAnswers
 
-    live_answers = LiveAnswers(file, wanted.out, schema=wanted.options.schema)
+    with_late = wanted.options.due_s is not None
+    live_answers = LiveAnswers(file, wanted.out, schema=wanted.options.schema, with_late=with_late)
     with terminal.steps() as steps, batch_bar() as bar, live_answers as live:
         for logged in log.logged.values():
             if logged.answer.error is None:

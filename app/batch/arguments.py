@@ -28,6 +28,12 @@ SystemFile = Annotated[
     ),
 ]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="A report too: FILE.md or FILE.html.")]
+Deadline = Annotated[
+    str | None, typer.Option(metavar="TIME", help="When answers are wanted: 14:00, '2026-12-01 14:00', '90 min'.")
+]
+Wave = Annotated[
+    int, typer.Option(min=1, help="Documents read, where they fit, before the questions on any of them begin.")
+]
 AtOnce = Annotated[int | None, typer.Option(min=1, help="Answers at once; default: as the engine's size.")]
 
 
@@ -44,6 +50,10 @@ IdColumn = Annotated[str | None, typer.Option(metavar="COLUMN", rich_help_panel=
 FollowUpColumn = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", rich_help_panel=_COLUMNS, help="Ids of the questions that these go on from."),
+]
+DeadlineColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", rich_help_panel=_COLUMNS, help="When each answer is wanted; else as --deadline."),
 ]
 FilterColumns = Annotated[
     list[str] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,13 +32,20 @@ class Asked:
 
 
 async def ask(
-    reader: Reader, choice: Choice, apart: str, earlier: tuple[Turn, ...], schema: Schema | None, max_tokens: int
+    reader: Reader,
+    choice: Choice,
+    apart: str,
+    earlier: tuple[Turn, ...],
+    schema: Schema | None,
+    max_tokens: int,
+    came: Callable[[int], None] = lambda num_tokens: None,
 ) -> Asked:
     """Asks once.
 
     Args:
         apart: See `BatchOptions.apart`.
         earlier: The conversation before it, with its answers.
+        came: Gets how many tokens of the answer have just come.
 
     Raises:
         Problem, EngineError, IngestError: One sentence each.
@@ -53,6 +61,7 @@ async def ask(
                 finish = piece
                 break
             text += piece.text
+            came(len(piece.token_ids))
     if finish is None or finish.reason == "abort":
         raise EngineError("engine_failed", "The engine gave the question up; look into its log.")
     closed = reader.layout.history_after(prompt, finish.token_ids)[len(history) :]
@@ -72,6 +81,7 @@ async def ask(
         receipt.prompt_tokens,
         receipt.output_tokens,
         round(receipt.total_ms / 1000, 3),
+        is_cut=finish.reason == "length",
     )
     return Asked(answer, turn)
 

@@ -7,8 +7,10 @@ the answers, which searching does not need, come later.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
 from app.batch.question import BatchAnswer, BatchError, BatchQuestion
@@ -16,6 +18,7 @@ from app.conversation import Conversation, Turn
 from app.filters import filters_in
 from app.problem import Problem, tell
 from app.words import language_of, nothing_relevant
+from ingest.document import IngestError
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -39,6 +42,7 @@ class Choice:
         num_tokens: Of that prefix.
         part: (base, document, first section's number): parts of one document stand together.
         waits_for: The id of the question before it, if that one has an answer to come.
+        due_s: When its answer is wanted, in Unix seconds; None: whenever it comes.
     """
 
     question: BatchQuestion
@@ -48,6 +52,7 @@ class Choice:
     num_tokens: int
     part: tuple[str, str, int]
     waits_for: str | None = None
+    due_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -148,8 +153,7 @@ class _Choosing:
         filters = filters_in((*self._options.filters, *question.filters))
         before = self._before(question)
         kb = question.kb or self._options.kb
-        find = self._assistant.find
-        doc_id = None if question.document is None else (await asyncio.to_thread(find, question.document, kb)).id
+        doc_id = None if question.document is None else await asyncio.to_thread(self._found, question.document, kb)
         conversation = Conversation(list(before)) if before else None
         planned = await self._assistant.plan(
             question.question, kb=kb, doc_id=doc_id, filters=filters, conversation=conversation
@@ -164,7 +168,24 @@ class _Choosing:
         read = await asyncio.to_thread(self._reader.read, planned, kb, self._options.apart)
         part = (kb, planned.document.name, numbers[0])
         waits_for = question.follow_up_of if question.follow_up_of in self._choices else None
-        return Choice(question, kb, planned, read.prefix.id, read.prefix.num_tokens, part, waits_for)
+        due_s = self._options.due_s if question.due_s is None else question.due_s
+        return Choice(question, kb, planned, read.prefix.id, read.prefix.num_tokens, part, waits_for, due_s)
+
+    def _found(self, document: str, kb: str) -> str:
+        """Its id. Of a path from another machine the file's name counts, where nothing bears the path itself.
+
+        Raises:
+            Problem, IngestError: As `Assistant.find`.
+        """
+        try:
+            return self._assistant.find(document, kb).id
+        except (Problem, IngestError):
+            name = PureWindowsPath(document).name
+            if name == document or not PureWindowsPath(name).suffix:
+                raise
+            with contextlib.suppress(Problem, IngestError):
+                return self._assistant.find(name, kb).id
+            raise
 
     def _before(self, question: BatchQuestion) -> tuple[Turn, ...]:
         """The conversation so far, its answers left out.

@@ -12,12 +12,28 @@ from typing import TYPE_CHECKING
 
 from app.batch.bar import lasting
 from app.batch.blocks import Blocks, reading
+from app.batch.deadline import moment
+from app.batch.expected import expected
 from app.batch.plan import Group
 from app.batch.pool import Pool
 from app.batch.rates import Rates
 
 if TYPE_CHECKING:
+    from app.batch.choice import Choice
     from app.reader import Reader
+
+
+@dataclass(frozen=True)
+class Late:
+    """A question whose deadline can't be met; `due` and `expected` are local times in words.
+
+    Attributes:
+        expected: When its answer comes at the engine's speed; None where that is not known, and the deadline is past.
+    """
+
+    id: str
+    due: str
+    expected: str | None
 
 
 @dataclass(frozen=True)
@@ -31,8 +47,11 @@ class Cost:
         read_tokens: Computed by the reads.
         question_tokens: Computed for the questions, behind what was read.
         plain_tokens: Of all prompts: what is computed where nothing is found again.
-        is_exact: False with follow-ups, whose earlier answers nobody knows yet: then it is a little more.
+        is_exact: False with follow-ups, whose earlier answers nobody knows yet: then it is a little more. And where
+            documents that are held were asked about before: of what those questions left some is found again, and some
+            of the documents may go before their turn.
         seconds: None where no rate is known.
+        late: Questions whose answers will come after their deadlines, as far as can be told, and the first of them.
     """
 
     questions: int
@@ -44,6 +63,8 @@ class Cost:
     plain_tokens: int
     is_exact: bool
     seconds: float | None = None
+    late: int = 0
+    first_late: Late | None = None
 
     @property
     def computed_tokens(self) -> int:
@@ -57,19 +78,27 @@ def count(
     apart: str,
     pool: Pool,
     resident: Mapping[str, int],
+    at_once: int,
+    wave: int,
     rates: Rates | None,
+    now_s: float,
 ) -> Cost:
     """Counts the groups in their order, in a pool that keeps what is in use. Blocking: it lays out every prompt.
 
     Args:
         apart: See `BatchOptions.apart`.
         resident: Tokens that the engine holds of each prefix, by handle.
+        at_once: Answers that run at the same time, at most.
+        wave: See `BatchOptions.wave`.
+        now_s: Unix seconds.
     """
     block_size = pool.block_size
     blocks = Blocks(block_size)
     read_tokens = question_tokens = plain_tokens = reads = 0
     read_before: set[str] = set()
+    reads_before: list[int] = []
     for group in groups:
+        reads_before.append(0)
         for number, choice in enumerate(group.choices):
             read = reader.read(choice.plan, choice.kb, apart)
             prefix = read.prefix
@@ -81,14 +110,21 @@ def count(
                 if not pool.is_warm(group.num_tokens, held):
                     reads += 1
                     read_tokens += computed
+                    reads_before[-1] = computed
             prompt, _ = reader.ask(read, choice.question.question, None)
             plain_tokens += prompt.num_tokens
             behind = pool.whole(prefix.num_tokens)
             question_tokens += blocks.computed(prefix.id, prompt.token_ids[behind:])
+    was_asked = any(
+        group.prefix in pool.asked and pool.is_mostly_held(group.num_tokens, resident.get(group.prefix, 0))
+        for group in groups
+    )
     choices = [choice for group in groups for choice in group.choices]
-    seconds = None
+    ends_s = None
     if rates is not None:
-        seconds = rates.seconds(read_tokens, len(choices))
+        sizes = [len(group.choices) for group in groups]
+        ends_s = expected(rates, list(zip(reads_before, sizes, strict=True)), at_once, question_tokens, wave)
+    late = _late(choices, [0.0] * len(choices) if ends_s is None else ends_s, now_s)
     return Cost(
         questions=len(choices),
         documents=len({choice.part[:2] for choice in choices}),
@@ -97,9 +133,22 @@ def count(
         read_tokens=read_tokens,
         question_tokens=question_tokens,
         plain_tokens=plain_tokens,
-        is_exact=all(choice.question.follow_up_of is None for choice in choices),
-        seconds=seconds,
+        is_exact=not was_asked and all(choice.question.follow_up_of is None for choice in choices),
+        seconds=None if ends_s is None else max(ends_s, default=0.0),
+        late=len(late),
+        first_late=None if not late else _told(*late[0], now_s, ends_s is not None),
     )
+
+
+def _late(choices: Sequence[Choice], ends_s: Sequence[float], now_s: float) -> list[tuple[Choice, float]]:
+    """Those that end after their deadline, with the seconds until then; what is due first comes first."""
+    pairs = zip(choices, ends_s, strict=True)
+    late = [(one, end_s) for one, end_s in pairs if one.due_s is not None and now_s + end_s > one.due_s]
+    return sorted(late, key=lambda pair: pair[0].due_s or 0.0)
+
+
+def _told(choice: Choice, end_s: float, now_s: float, is_known: bool) -> Late:
+    return Late(choice.question.id, moment(choice.due_s or 0.0), moment(now_s + end_s) if is_known else None)
 
 
 def cost_words(cost: Cost) -> str:
@@ -110,9 +159,20 @@ def cost_words(cost: Cost) -> str:
         f" ({about}{_short(cost.computed_tokens)} tokens) instead of {cost.questions:,}"
         f" ({_short(cost.plain_tokens)} tokens)"
     )
+    late = late_words(cost)
+    behind = f" {late}" if late else ""
     if cost.seconds is None:
-        return f"{saved}; how long that takes on this engine is known after the first batch on it."
-    return f"{saved}; about {lasting(cost.seconds)} on this engine."
+        return f"{saved}; how long that takes on this engine is known after the first batch on it.{behind}"
+    return f"{saved}; about {lasting(cost.seconds)} on this engine.{behind}"
+
+
+def late_words(cost: Cost) -> str:
+    """Which deadlines can't be met; empty where all can, as far as is known."""
+    first = cost.first_late
+    if first is None:
+        return ""
+    when = f"and expected at {first.expected}" if first.expected else "which is past"
+    return f"{_many(cost.late, 'answer')} will be late: “{first.id}” is due at {first.due}, {when}."
 
 
 def _many(number: int, noun: str) -> str:

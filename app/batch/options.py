@@ -25,7 +25,10 @@ class BatchOptions:
     Attributes:
         kb: The knowledge base of rows that name none.
         filters: (one of `app.filters.KINDS`, its words): what narrows the search of rows that say nothing else.
+        due_s: When the answers of rows that say nothing else are wanted, in Unix seconds; None: whenever they come.
         at_once: Answers that run at the same time, at most; None follows the engine's profile.
+        wave: How many cold prefixes are read, one after the other, before the questions on them begin; fewer where the
+            pool holds fewer. Answers that run beside a read make it longer, and wait for it.
         instructions: In place of ours, before each document; empty: ours. Another text is another prefix: what was
             read for other questions is not found with it.
         schema: A JSON schema as text that each answer holds to; empty: answers in words, with citations.
@@ -37,7 +40,9 @@ class BatchOptions:
 
     kb: str = "default"
     filters: tuple[tuple[str, str], ...] = ()
+    due_s: float | None = None
     at_once: int | None = None
+    wave: int = 1
     instructions: str = ""
     schema: str = ""
     timeout_s: float | None = None
@@ -114,3 +119,27 @@ def _check(schema: Any) -> None:
     if not isinstance(schema, dict):
         raise SchemaError(f"it has to be an object and is {type(schema).__name__}")
     validator_for(schema).check_schema(schema)
+    _check_references(schema)
+
+
+def _check_references(schema: dict[str, Any]) -> None:
+    """Each leads somewhere in the schema itself: nothing is fetched for it."""
+    from jsonschema.exceptions import SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    waiting: list[Any] = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            reference = value.get("$ref")
+            if isinstance(reference, str):
+                try:
+                    resolver.lookup(reference)
+                except Unresolvable as error:
+                    raise SchemaError(f"its $ref {reference!r} leads nowhere in it") from error
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value

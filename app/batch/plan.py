@@ -1,15 +1,18 @@
 """Decides the order of a batch: questions on one prefix together, what the engine holds first, each prefix once.
 
+Of what has to be read, that comes first whose first deadline does. An answer is due no later than what follows it.
 A prefix comes a second time only where a follow-up has to wait for an answer on another one, and that one for it.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.batch.choice import Choice
+from app.batch.pool import HELD_SHARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +39,8 @@ def in_order(choices: Sequence[Choice], resident: Mapping[str, int]) -> tuple[Gr
     for choice in choices:
         left[choice.prefix].append(choice)
     to_come = {choice.question.id for choice in choices}
-    order = sorted(left, key=lambda prefix: _rank(left[prefix], resident.get(prefix, 0)))
-    heights = _heights(choices)
+    heights, dues = _heights(choices), _dues(choices)
+    order = sorted(left, key=lambda prefix: _rank(left[prefix], resident.get(prefix, 0), dues))
     groups: list[Group] = []
     seen: set[str] = set()
     while order:
@@ -49,8 +52,8 @@ def in_order(choices: Sequence[Choice], resident: Mapping[str, int]) -> tuple[Gr
         whole = next((key for key, taken in takeable.items() if len(taken) == len(left[key])), None)
         prefix = whole or next(key for key, taken in takeable.items() if taken)
         taken = takeable[prefix]
-        # The longest chain begins first: nothing else is left to run beside its end.
-        ordered = sorted(taken, key=lambda choice: (-heights[choice.question.id], choice.question.row))
+        # Of those with one deadline the longest chain begins first: nothing else is left to run beside its end.
+        ordered = sorted(taken, key=lambda one: (dues[one.question.id], -heights[one.question.id], one.question.row))
         groups.append(Group(prefix, taken[0].num_tokens, tuple(ordered), prefix in seen))
         seen.add(prefix)
         to_come -= {choice.question.id for choice in taken}
@@ -60,9 +63,15 @@ def in_order(choices: Sequence[Choice], resident: Mapping[str, int]) -> tuple[Gr
     return tuple(groups)
 
 
-def _rank(choices: Sequence[Choice], resident_tokens: int) -> tuple[float, tuple[str, str, int]]:
-    """What is held most completely comes first, since others would evict it; then parts of a document together."""
-    return -resident_tokens / choices[0].num_tokens, min(choice.part for choice in choices)
+def _rank(
+    choices: Sequence[Choice], resident_tokens: int, dues: Mapping[str, float]
+) -> tuple[bool, float, float, tuple[str, str, int]]:
+    """What is held most completely comes first, since others would evict it; then what is due first; then parts of a
+    document together."""
+    share = resident_tokens / choices[0].num_tokens
+    due_s = min(dues[choice.question.id] for choice in choices)
+    part = min(choice.part for choice in choices)
+    return (False, -share, due_s, part) if share >= HELD_SHARE else (True, due_s, -share, part)
 
 
 def _takeable(choices: Sequence[Choice], to_come: set[str]) -> list[Choice]:
@@ -78,6 +87,18 @@ def _takeable(choices: Sequence[Choice], to_come: set[str]) -> list[Choice]:
         names |= {one.question.id for one in ready}
         waiting = [one for one in waiting if one.question.id not in names]
     return taken
+
+
+def _dues(choices: Sequence[Choice]) -> dict[str, float]:
+    """The deadline of each, or of what waits for it where that is sooner; infinite where there is none."""
+    dues = {one.question.id: math.inf if one.due_s is None else one.due_s for one in choices}
+    before = {one.question.id: one.waits_for for one in choices}
+    for name in sorted(dues, key=lambda name: dues[name]):
+        at = before[name]
+        while at is not None and at in dues and dues[at] > dues[name]:
+            dues[at] = dues[name]
+            at = before[at]
+    return dues
 
 
 def _heights(choices: Sequence[Choice]) -> dict[str, int]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # What a question takes of the pool beside what it is about and its answer.
 QUESTION_TOKENS = 256
+# A prefix of which less is held counts as one that has to be read: all begin with the same instructions.
+HELD_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,13 @@ class Pool:
     Attributes:
         num_tokens: Of the whole pool.
         resident: Tokens held of each prefix it knows, by handle; None where it does not tell. Blocking.
+        asked: Handles of the prefixes that had questions before.
     """
 
     num_tokens: int
     block_size: int
     resident: Callable[[], Mapping[str, int] | None]
+    asked: frozenset[str] = frozenset()
 
     def room_for(self, at_once: int, prefix_tokens: int, answer_tokens: int) -> int:
         """How many answers find room beside what they are about, `at_once` of them at most and one at least."""
@@ -38,6 +42,10 @@ class Pool:
     def whole(self, num_tokens: int) -> int:
         """Tokens in a prefix's whole blocks: all that can be held of it."""
         return num_tokens // self.block_size * self.block_size
+
+    def is_mostly_held(self, num_tokens: int, resident_tokens: int) -> bool:
+        """Whether so much of a prefix is that it does not count as one that has to be read."""
+        return resident_tokens >= HELD_SHARE * num_tokens
 
     def is_warm(self, num_tokens: int, resident_tokens: int) -> bool:
         """Whether all whole blocks of a prefix are held; each question computes what is left of the last one."""
@@ -59,6 +67,7 @@ def pool_of(assistant: Assistant, reader: Reader) -> Pool:
     with suppress(EngineError):
         view = assistant.cache()
     if view is not None:
-        return Pool(view.pool_tokens, view.block_size, resident)
+        asked = frozenset(one.id for one in view.prefixes if one.hits)
+        return Pool(view.pool_tokens, view.block_size, resident, asked)
     tokens = assistant.engine_status().cache_tokens or reader.engine.max_model_len
     return Pool(tokens, assistant.settings.engine_profile.block_size, lambda: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.batch.question import BatchAnswer
+from app.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,12 @@ class Tally:
         """An answer of an earlier run, or one that no model was asked for."""
         self.num_done += 1
         self.num_failed += answer.error is not None
+
+    def too_many(self, most: int | None) -> Problem | None:
+        """What is said where more rows failed than may; None: any number may."""
+        if most is None or self.num_failed <= most:
+            return None
+        return Problem("too_many_failures", f"{self.num_failed} rows failed and {most} may (--max-failures).")
 
     def at(self, elapsed_s: float) -> Progress:
         return Progress(

@@ -19,6 +19,7 @@ class BatchQuestion:
         follow_up_of: The id of the question that it follows, asked with that question and its answer before it.
         filters: (one of `app.filters.KINDS`, its words) of what else narrows the search; each goes before the batch's.
         extra: (column, cell) of the row as it was read, in its order.
+        due_s: When the answer is wanted, in Unix seconds; None: the batch's.
     """
 
     row: int
@@ -29,6 +30,7 @@ class BatchQuestion:
     follow_up_of: str | None = None
     filters: tuple[tuple[str, str], ...] = ()
     extra: tuple[tuple[str, str], ...] = ()
+    due_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class BatchAnswer:
         cached_tokens: None where no model was asked, or its server does not report it; the other figures then too.
         seconds: From the request to its end.
         error: None where there is an answer.
+        is_cut: Whether it ended where answers have to, in the middle.
+        late_s: Seconds from its deadline to its answer; None where it came in time, or had none.
     """
 
     row: int
@@ -67,6 +71,8 @@ class BatchAnswer:
     output_tokens: int | None = None
     seconds: float | None = None
     error: BatchError | None = None
+    is_cut: bool = False
+    late_s: float | None = None
 
     @property
     def pages(self) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,14 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.batch.choice import Choices, Tell, choose
-from app.batch.cost import Cost, count
+from app.batch.cost import Cost, count, late_words
+from app.batch.deadline import on_time
 from app.batch.link import Link
 from app.batch.options import BatchOptions
 from app.batch.plan import Group, in_order
 from app.batch.pool import Pool, pool_of
 from app.batch.progress import Progress, Tally
 from app.batch.question import BatchAnswer, BatchQuestion
-from app.batch.rates import keep_rates, load_rates, rates_of
+from app.batch.rates import keep_work, load_rates
 from app.batch.runner import Runner
 from app.batch.state import BatchLog, Logged
 from app.batch.stop import Stop
@@ -92,19 +94,27 @@ async def run(
     link = Link(assistant, await assistant.reader(report), options, report)
     earlier = _conversations(questions, done)
     plan = await _plan(assistant, link, waiting, options, earlier, planned)
-    for answer in plan.answers:
+    if any(choice.due_s is not None for group in plan.groups for choice in group.choices):
+        late = late_words(await _counted(assistant, link, plan, options))
+        if late:
+            report(late)
+    due_s = {question.row: question.due_s for question in waiting}
+    for planned_answer in plan.answers:
+        asked_for_s = due_s[planned_answer.row]
+        answer = on_time(planned_answer, options.due_s if asked_for_s is None else asked_for_s)
         if log is not None:
             await asyncio.to_thread(log.add, answer, None)
         tally.know(answer)
         answers[answer.row] = answer
         told(answer, tally.at(0.0))
+    if (too_many := tally.too_many(options.max_failures)) is not None:
+        stop.ask_for(too_many)
     answer_tokens = assistant.settings.answer_tokens
-    largest = max((group.num_tokens for group in plan.groups), default=0)
     runner = Runner(
         link,
         options,
         pool=plan.pool,
-        at_once=plan.pool.room_for(options.answers_at_once(assistant.settings), largest, answer_tokens),
+        at_once=plan.at_once,
         answer_tokens=answer_tokens,
         earlier=earlier,
         log=log,
@@ -118,9 +128,12 @@ async def run(
         if options.apart:
             await _let_go(link, plan.groups, options.apart)
     progress = tally.at(runner.elapsed_s)
-    rates = rates_of(progress.elapsed_s, progress.num_asked, progress.read_tokens, runner.read_tokens_per_s)
-    if rates is not None:
-        await asyncio.to_thread(keep_rates, assistant.settings, rates)
+    work = runner.clock.work(
+        answers=progress.num_asked,
+        output_tokens=progress.output_tokens,
+        question_tokens=progress.prompt_tokens - progress.cached_tokens,
+    )
+    await asyncio.to_thread(keep_work, assistant.settings, work)
     answers |= {answer.row: answer for answer in runner.answers}
     return BatchResult(_in_rows(answers), progress, link.num_restarts, stop.problem)
 
@@ -144,16 +157,7 @@ async def cost(
     waiting = [question for question in questions if question.row not in done]
     link = Link(assistant, await assistant.reader(report), options, report)
     plan = await _plan(assistant, link, waiting, options, _conversations(questions, done), planned)
-    counted = partial(
-        count,
-        link.reader,
-        plan.groups,
-        apart=options.apart,
-        pool=plan.pool,
-        resident=plan.resident,
-        rates=load_rates(assistant.settings),
-    )
-    return await asyncio.to_thread(counted)
+    return await _counted(assistant, link, plan, options)
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ class _Planned:
     answers: tuple[BatchAnswer, ...]
     pool: Pool
     resident: Mapping[str, int]
+    at_once: int
 
 
 async def _plan(
@@ -175,7 +180,25 @@ async def _plan(
     chosen: Choices = await choose(assistant, link.reader, questions, options, earlier, planned)
     pool = await asyncio.to_thread(pool_of, assistant, link.reader)
     resident = await asyncio.to_thread(pool.resident) or {}
-    return _Planned(in_order(chosen.choices, resident), chosen.answers, pool, resident)
+    largest = max((choice.num_tokens for choice in chosen.choices), default=0)
+    at_once = pool.room_for(options.answers_at_once(assistant.settings), largest, assistant.settings.answer_tokens)
+    return _Planned(in_order(chosen.choices, resident), chosen.answers, pool, resident, at_once)
+
+
+async def _counted(assistant: Assistant, link: Link, plan: _Planned, options: BatchOptions) -> Cost:
+    counted = partial(
+        count,
+        link.reader,
+        plan.groups,
+        apart=options.apart,
+        pool=plan.pool,
+        resident=plan.resident,
+        at_once=plan.at_once,
+        wave=options.wave,
+        rates=load_rates(assistant.settings),
+        now_s=time.time(),
+    )
+    return await asyncio.to_thread(counted)
 
 
 def _conversations(questions: Sequence[BatchQuestion], done: Mapping[int, Logged]) -> dict[str, tuple[Turn, ...]]:

@@ -39,7 +39,10 @@ class Schema:
                 f"The answer ended inside its JSON after {len(answer):,} characters; bound its texts in the schema "
                 "(maxLength, maxItems), or allow longer answers (READONCE_ANSWER_TOKENS).",
             ) from error
-        wrong = next(self._validator.iter_errors(value), None)
+        try:
+            wrong = next(self._validator.iter_errors(value), None)
+        except RecursionError as error:
+            raise Problem("schema_not_met", "The schema's $ref leads back to itself without end; mend it.") from error
         if wrong is not None:
             raise Problem(
                 "schema_not_met",

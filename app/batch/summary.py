@@ -32,6 +32,8 @@ class Summary:
 
     Attributes:
         failed: Rows with an error, those that could not be asked among them: `refused`.
+        cut: Answers that ended where answers have to (READONCE_ANSWER_TOKENS), in the middle.
+        late: Answers that came after their deadline.
         prefills: Reads of this run; `read_tokens` is what they computed.
     """
 
@@ -41,6 +43,8 @@ class Summary:
     failed: int
     refused: int
     left: int
+    cut: int
+    late: int
     prefills: int
     read_tokens: int
     prompt_tokens: int
@@ -62,6 +66,8 @@ def summary(result: BatchResult, out: Path, num_refused: int) -> Summary:
         progress.num_failed + num_refused,
         num_refused,
         progress.num_left,
+        _num_cut(result),
+        _num_late(result),
         progress.num_reads,
         progress.read_tokens,
         progress.prompt_tokens,
@@ -73,6 +79,14 @@ def summary(result: BatchResult, out: Path, num_refused: int) -> Summary:
         result.num_restarts,
         None if stopped is None else {"code": stopped.code, "message": stopped.message},
     )
+
+
+def _num_cut(result: BatchResult) -> int:
+    return sum(answer.is_cut for answer in result.answers)
+
+
+def _num_late(result: BatchResult) -> int:
+    return sum(answer.late_s is not None for answer in result.answers)
 
 
 def print_result(result: BatchResult, out: Path, as_json: bool, num_refused: int = 0) -> None:
@@ -100,6 +114,12 @@ def print_result(result: BatchResult, out: Path, as_json: bool, num_refused: int
             )
         )
         _tell_failures(result)
+        if num_cut := _num_cut(result):
+            terminal.say(
+                f"{terminal.count(num_cut, 'answer')} ended in the middle: READONCE_ANSWER_TOKENS allows more."
+            )
+        if num_late := _num_late(result):
+            terminal.say(f"{terminal.count(num_late, 'answer')} came after the deadline.")
     if result.stopped is not None:
         terminal.complain(Problem(result.stopped.code, f"{result.stopped.message} {how_to_go_on(progress.num_done)}"))
 

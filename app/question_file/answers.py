@@ -11,6 +11,7 @@ from app.question_file.schema import Field, field_values
 from app.question_file.table import Filled, Table, Value
 
 ANSWER_COLUMNS = ("answer", "abstained", "source", "pages", "quotes", "cached_tokens", "seconds", "error")
+LATE_COLUMN = "seconds_late"
 
 
 def filled(
@@ -20,6 +21,7 @@ def filled(
     answers: Iterable[BatchAnswer],
     *,
     rows: Sequence[int],
+    with_late: bool = False,
     with_citations: bool = False,
     fields: Sequence[Field] = (),
 ) -> Filled:
@@ -28,17 +30,19 @@ def filled(
     Args:
         rows: The table's rows, from 0, that are wanted; all answers are to questions of theirs.
         places: Where each question stands, by `BatchAnswer.row`.
+        with_late: Adds how late each answer came, for files with deadlines.
         with_citations: Adds a column `citations`, for formats that hold more than text.
         fields: The properties of structured answers; each has a column.
     """
-    columns = (*ANSWER_COLUMNS, *(["citations"] if with_citations else []), *(field.name for field in fields))
+    more = [name for name, wanted in ((LATE_COLUMN, with_late), ("citations", with_citations)) if wanted]
+    columns = (*ANSWER_COLUMNS, *more, *(field.name for field in fields))
     labels = question_labels(table, roles) if len(roles.questions) > 1 else ("",)
     by_row: dict[int, list[BatchAnswer | None]] = {row: [None] * len(labels) for row in rows}
     for answer in answers:
         place = places[answer.row]
         by_row[place.row][place.column] = answer
     values = {
-        row: tuple(value for one in ones for value in _values(one, with_citations, fields))
+        row: tuple(value for one in ones for value in _values(one, with_late, with_citations, fields))
         for row, ones in by_row.items()
     }
     answered = {row: tuple(ones) for row, ones in by_row.items()}
@@ -64,10 +68,12 @@ def added_names(taken: Sequence[str], labels: Sequence[str], columns: Sequence[s
     return tuple(names)
 
 
-def _values(answer: BatchAnswer | None, with_citations: bool, fields: Sequence[Field]) -> tuple[Value, ...]:
+def _values(
+    answer: BatchAnswer | None, with_late: bool, with_citations: bool, fields: Sequence[Field]
+) -> tuple[Value, ...]:
     """What stands in the added columns of one question, in their order."""
     if answer is None:
-        return (None,) * (len(ANSWER_COLUMNS) + with_citations + len(fields))
+        return (None,) * (len(ANSWER_COLUMNS) + with_late + with_citations + len(fields))
     failed = answer.error is not None
     titles = tuple(dict.fromkeys(citation.title for citation in answer.citations))
     values: tuple[Value, ...] = (
@@ -80,5 +86,6 @@ def _values(answer: BatchAnswer | None, with_citations: bool, fields: Sequence[F
         None if answer.seconds is None else round(answer.seconds, 3),
         answer.error,
     )
+    late: tuple[Value, ...] = (answer.late_s,) if with_late else ()
     citations: tuple[Value, ...] = (answer.citations,) if with_citations else ()
-    return values + citations + field_values(answer.answer, fields)
+    return values + late + citations + field_values(answer.answer, fields)

@@ -37,6 +37,7 @@ _ID = (
     *("编号", "序号", "题号", "編號", "序號", "番号", "번호"),
 )
 _FOLLOW_UP = ("follow up of", "followup of", "follow up", "followup", "追问", "追问自", "承接", "追問")
+_DEADLINE = ("deadline", "due by", "answer by", "截止时间", "截止日期", "回答期限")
 HEADER_WITHIN = 10
 _SHOWN_NAMES = 12
 
@@ -56,6 +57,7 @@ class Columns:
     id: str | None = None
     follow_up_of: str | None = None
     filters: tuple[str, ...] = ()
+    deadline: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Roles:
     id: int | None = None
     follow_up_of: int | None = None
     filters: tuple[tuple[str, int], ...] = ()
+    deadline: int | None = None
 
     def words(self, names: Sequence[str]) -> str:
         """ "Questions stand in “question”, documents in “doc_id”, ids in “id”." """
@@ -81,6 +84,7 @@ class Roles:
             ("knowledge bases", self.kb),
             ("ids", self.id),
             ("what they follow up", self.follow_up_of),
+            ("deadlines", self.deadline),
         ):
             if column is not None:
                 told.append(f"{what} in {_listed((column,), names)}")
@@ -93,7 +97,7 @@ def likeness(cells: Sequence[str], columns: Columns) -> int:
     found = _roles(cells, columns, lambda option, name: None, by_number=False)
     if not found.questions:
         return 0
-    singles = (found.document, found.kb, found.id, found.follow_up_of)
+    singles = (found.document, found.kb, found.id, found.follow_up_of, found.deadline)
     return len(found.questions) + sum(column is not None for column in singles)
 
 
@@ -188,6 +192,7 @@ def _roles(names: Sequence[str], columns: Columns, missing: Callable[[str, str],
         id=one(columns.id, "--id-column", _ID),
         follow_up_of=one(columns.follow_up_of, "--follow-up-column", _FOLLOW_UP),
         filters=_filters(names, columns, find),
+        deadline=one(columns.deadline, "--deadline-column", _DEADLINE),
     )
 
 

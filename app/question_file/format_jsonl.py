@@ -72,7 +72,7 @@ def read_jsonl(lines: Sequence[Line], form: TextForm, name: str, columns: Column
     names = tuple(dict.fromkeys(key for line in lines for key in line.value))
     roles = roles_of(names, columns, name)
     for line in lines:
-        for column in (*roles.questions, roles.document, roles.kb, roles.id, roles.follow_up_of):
+        for column in (*roles.questions, roles.document, roles.kb, roles.id, roles.follow_up_of, roles.deadline):
             value = line.value.get(names[column]) if column is not None else None
             if isinstance(value, dict | list | bool):
                 raise Problem(

@@ -1,14 +1,14 @@
 """Decides how OpenAI's batch files are read and answered: a request a line with a custom_id, and a response a line.
 
-A request's question is its last user message. Its document, knowledge base and what it follows up stand in the body's
-`metadata`, under the names of those columns. Answers come in the order of the requests.
+A request's question is its last user message. Its document, knowledge base, deadline and what it follows up stand in
+the body's `metadata`, under the names of those columns. Answers come in the order of the requests.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -22,6 +22,8 @@ from app.terminal import count, plain
 
 URL = "/v1/chat/completions"
 _ID, _QUESTION = "custom_id", "question"
+# Of a body; the model is the engine's, and comes back as it was named.
+_USED = {"model", "messages", "metadata"}
 _NOT_ANSWERED = BatchError("not_answered", "The batch ended before this request: go on with --resume.")
 
 
@@ -67,7 +69,7 @@ class OpenAiFormat:
                     "index": 0,
                     "message": {"role": "assistant", "content": answer.answer, "refusal": None},
                     "logprobs": None,
-                    "finish_reason": "stop",
+                    "finish_reason": "length" if answer.is_cut else "stop",
                 }
             ],
             "usage": _usage(answer),
@@ -76,6 +78,7 @@ class OpenAiFormat:
                 "pages": list(answer.pages),
                 "citations": plain(answer.citations),
                 "seconds": answer.seconds,
+                "seconds_late": answer.late_s,
             },
         }
         return {"status_code": 200, "request_id": f"req_{digest}", "body": body}
@@ -98,6 +101,7 @@ def read_openai(
     )
     names = (_ID, _QUESTION, *(key for key in metadata if key not in (_ID, _QUESTION)))
     rows, models, refused, num_system = [], [], [], 0
+    unused: dict[str, None] = {}
     for line in lines:
         body = line.value.get("body")
         custom_id = line.value.get(_ID)
@@ -108,6 +112,7 @@ def read_openai(
             )
         question, error = _question(line)
         num_system += any(_role(message) in ("system", "developer") for message in _messages(body))
+        unused |= dict.fromkeys(key for key in body if key not in _USED)
         given = _metadata(line)
         rows.append(Row(line.number, (custom_id, question, *(given.get(key, "") for key in names[2:])), False))
         models.append(str(body.get("model") or ""))
@@ -115,7 +120,9 @@ def read_openai(
     said = []
     if num_system:
         said.append(f"{count(num_system, 'system message')} not used: --system FILE gives the batch's instructions.")
-    wanted = Columns((_QUESTION,), columns.document, columns.kb, _ID, columns.follow_up_of, columns.filters)
+    if unused:
+        said.append(f"Not used of the requests: {', '.join(unused)}.")
+    wanted = replace(columns, questions=(_QUESTION,), id=_ID)
     table = Table(names, tuple(rows), place="line")
     return table, roles_of(names, wanted, name), OpenAiFormat(form, tuple(models), tuple(refused), created), said
 
@@ -134,7 +141,14 @@ def _question(line: Line) -> tuple[str, BatchError | None]:
             f"The request has {count(len(turns), 'message')} beside the system's: give one user message, and name an "
             "earlier request in metadata.follow_up_of to go on from it.",
         )
-    text = _text(turns[0].get("content")).strip()
+    content = turns[0].get("content")
+    other = next((part for part in content if not _is_text(part)), None) if isinstance(content, list) else None
+    if other is not None:
+        kind = str(other.get("type", ""))[:80] if isinstance(other, dict) else "no object"
+        return "", BatchError(
+            "bad_request", f"The message has a part that is no text ({kind}): only texts can be asked."
+        )
+    text = _text(content).strip()
     if not text:
         return "", BatchError("bad_request", "The user message holds no text: write the question there.")
     return text, None
@@ -150,12 +164,16 @@ def _role(message: dict[str, Any]) -> str:
 
 
 def _text(content: object) -> str:
-    """A message's words: a text, or a list of parts, of which only texts can be asked."""
+    """A message's words: a text, or a list of parts that are texts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
         return ""
-    return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return "\n".join(part["text"] for part in content)
+
+
+def _is_text(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type", "text") == "text" and isinstance(part.get("text"), str)
 
 
 def _metadata(line: Line) -> dict[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from app.question_file.answers import ANSWER_COLUMNS
+from app.question_file.answers import ANSWER_COLUMNS, LATE_COLUMN
 from app.question_file.columns import Roles
 from app.question_file.table import Filled, Kind, Row, Table, in_words
 from app.question_file.text import TextForm
 from app.terminal import count
 
-_ANSWER = re.compile(rf"\t(?:(?:readonce_(?:\d+_)?)?(?:{'|'.join(ANSWER_COLUMNS)}): |\t)")
+_ANSWER = re.compile(rf"\t(?:(?:readonce_(?:\d+_)?)?(?:{'|'.join((*ANSWER_COLUMNS, LATE_COLUMN))}): |\t)")
 _BREAKS = re.compile(r"\r\n|\r|\n")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.answer import Citation
+from app.batch.bar import lasting
 from app.batch.question import BatchAnswer
 from app.problem import Problem
 from app.question_file.whole import check_place, write_whole
@@ -54,7 +55,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Item:
-    """One question with what became of it; `error` is empty where it was answered."""
+    """One question with what became of it; `error` is empty where it was answered, `flaw` where in time and whole."""
 
     id: str
     question: str
@@ -63,6 +64,7 @@ class Item:
     quotes: tuple[Quote, ...]
     error: str
     cost: str
+    flaw: str
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ def report_of(title: str, answers: Sequence[BatchAnswer], figures: RunFigures, a
 def _item(answer: BatchAnswer, address: Address) -> Item:
     quotes = tuple(_quote(citation, address) for citation in answer.citations)
     error = f"{answer.error.message} ({answer.error.code})" if answer.error else ""
-    return Item(answer.id, answer.question, answer.answer, answer.abstained, quotes, error, _cost(answer))
+    return Item(
+        answer.id, answer.question, answer.answer, answer.abstained, quotes, error, _cost(answer), _flaw(answer)
+    )
 
 
 def _quote(citation: Citation, address: Address) -> Quote:
@@ -147,6 +151,12 @@ def _cost(answer: BatchAnswer) -> str:
     return f"prompt tokens reused: {reused}{seconds}"
 
 
+def _flaw(answer: BatchAnswer) -> str:
+    """ "Late by 40 s. Ended in the middle."; empty where it is whole, and came in time or had no deadline."""
+    late = "" if answer.late_s is None else f"Late by {lasting(answer.late_s)}."
+    return f"{late} {'Ended in the middle.' if answer.is_cut else ''}".strip()
+
+
 def _figures(answers: Sequence[BatchAnswer], run: RunFigures) -> Iterator[tuple[str, str]]:
     num_failed = sum(answer.error is not None for answer in answers)
     yield "questions", f"{len(answers):,}"
@@ -157,6 +167,8 @@ def _figures(answers: Sequence[BatchAnswer], run: RunFigures) -> Iterator[tuple[
     yield "seconds", f"{run.elapsed_s:,.1f}"
     yield "memory", NOT_REPORTED if run.memory_gib is None else f"{run.memory_gib:.1f} GiB"
     yield "answered", _share((len(answers) - num_failed) / len(answers) if answers else None)
+    if num_late := sum(answer.late_s is not None for answer in answers):
+        yield "late", f"{num_late:,}"
     yield "not in the documents", f"{sum(answer.abstained for answer in answers):,}"
     yield "hit rate", _share(run.hit_rate)
 
@@ -197,6 +209,9 @@ def _markdown_item(item: Item) -> Iterator[str]:
         yield f"**Not answered:** {_inline(item.error)}"
     else:
         yield f"*{_inline(item.answer)}*" if item.abstained and item.answer.strip() else _lines(item.answer)
+    if item.flaw:
+        yield ""
+        yield f"**{_inline(item.flaw)}**"
     for quote in item.quotes:
         where = _inline(quote.where)
         yield ""

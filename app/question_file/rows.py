@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from app.batch.deadline import due
 from app.batch.question import BatchQuestion
 from app.problem import Problem
 from app.question_file.columns import Roles
@@ -56,8 +58,9 @@ def asked(table: Table, roles: Roles, file: str) -> Asked:
         raise Problem("bad_question_file", f"{file} holds no question: write one a {table.place}, and try again.")
     unique = _unique(ids)
     follow_ups = _follow_ups(table, roles, file, places, bases, unique)
+    deadlines = _deadlines(table, roles, file, {place.row for place in places}, time.time())
     questions = tuple(
-        _question(table, roles, place, number, unique[number], follow_ups.get(number))
+        _question(table, roles, place, number, unique[number], follow_ups.get(number), deadlines.get(place.row))
         for number, place in enumerate(places)
     )
     said = []
@@ -86,7 +89,7 @@ def question_labels(table: Table, roles: Roles) -> tuple[str, ...]:
 
 
 def _question(
-    table: Table, roles: Roles, place: Place, number: int, unique_id: str, follow_up_of: str | None
+    table: Table, roles: Roles, place: Place, number: int, unique_id: str, follow_up_of: str | None, due_s: float | None
 ) -> BatchQuestion:
     row = table.rows[place.row]
     return BatchQuestion(
@@ -98,7 +101,29 @@ def _question(
         follow_up_of=follow_up_of,
         filters=tuple((kind, row.cell(column)) for kind, column in roles.filters if row.cell(column)),
         extra=tuple(zip(table.names, row.cells, strict=False)),
+        due_s=due_s,
     )
+
+
+def _deadlines(table: Table, roles: Roles, file: str, rows: Collection[int], now_s: float) -> Mapping[int, float]:
+    """When the questions of a row, by its place in the table, are to be answered."""
+    found: dict[int, float] = {}
+    if roles.deadline is None:
+        return found
+    for at in sorted(rows):
+        row = table.rows[at]
+        words = row.cell(roles.deadline)
+        if not words:
+            continue
+        try:
+            found[at] = due(words, now_s)
+        except ValueError as error:
+            raise Problem(
+                "bad_question_file",
+                f"The deadline in {table.place} {row.number} of {file}, {error}; or give --deadline-column '' where "
+                f"“{table.names[roles.deadline]}” means something else.",
+            ) from error
+    return found
 
 
 def _unique(ids: Sequence[str]) -> list[str]:

@@ -37,7 +37,7 @@ def check_output(file: QuestionFile, out: Path) -> None:
 
 
 def write_answers(
-    file: QuestionFile, answers: Iterable[BatchAnswer], out: Path, *, schema: str = ""
+    file: QuestionFile, answers: Iterable[BatchAnswer], out: Path, *, schema: str = "", with_late: bool = False
 ) -> tuple[str, ...]:
     """Writes all rows with the answers there are, in one step: `out` is whole, or as it was.
 
@@ -47,13 +47,15 @@ def write_answers(
     Args:
         schema: The JSON schema that the answers hold to, as text: each of its properties gets a column (in csv, xlsx
             and jsonl).
+        with_late: Adds how late each answer came, also where the file has no column of deadlines.
 
     Raises:
         Problem: `bad_output`.
         OSError: What the disk refuses.
     """
     format_ = format_of(file, out)
-    data, said = format_.write(_filled(file, answers, format_, range(len(file.table.rows)), fields_of(schema)))
+    rows = range(len(file.table.rows))
+    data, said = format_.write(_filled(file, answers, format_, rows, fields_of(schema), with_late))
     write_whole(out, data)
     return tuple(said)
 
@@ -65,7 +67,7 @@ class LiveAnswers:
     lines (csv, xlsx, txt) are written at the end only; `add` does nothing for them. A context manager.
     """
 
-    def __init__(self, file: QuestionFile, out: Path, *, schema: str = "") -> None:
+    def __init__(self, file: QuestionFile, out: Path, *, schema: str = "", with_late: bool = False) -> None:
         """Empties `out`, where it is one of lines.
 
         Raises:
@@ -73,7 +75,7 @@ class LiveAnswers:
             OSError: What the disk refuses.
         """
         self._file = file
-        self._fields = fields_of(schema)
+        self._fields, self._with_late = fields_of(schema), with_late
         self._format = format_of(file, out)
         self._waiting: dict[int, list[BatchAnswer]] = {}
         self._target: BinaryIO | None = None
@@ -91,7 +93,9 @@ class LiveAnswers:
         answers.append(answer)
         if len(answers) < self._num_questions[row]:
             return
-        line = self._format.line(_filled(self._file, self._waiting.pop(row), self._format, (row,), self._fields), row)
+        answered = self._waiting.pop(row)
+        filled_row = _filled(self._file, answered, self._format, (row,), self._fields, self._with_late)
+        line = self._format.line(filled_row, row)
         is_first = self._target.tell() == 0
         form = self._format.form
         # The mark of the encoding opens the file, not each line.
@@ -146,6 +150,7 @@ def _filled(
     format_: Format,
     rows: Iterable[int],
     fields: tuple[Field, ...],
+    with_late: bool,
 ) -> Filled:
     return filled(
         file.table,
@@ -153,6 +158,7 @@ def _filled(
         file.places,
         answers,
         rows=tuple(rows),
+        with_late=with_late or file.roles.deadline is not None,
         with_citations=format_.kind == "jsonl",
         # In text they would be read as questions the next time, and the answer says the same.
         fields=() if format_.kind == "txt" else fields,

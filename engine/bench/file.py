@@ -1,6 +1,7 @@
 """Decides how a file of questions is measured: ours in the order of a plan, a plain server in the order of the file.
 
-A plan has one document read, then all its questions asked; the next one is read when few of them are left to begin.
+A plan has one document read, then all its questions asked; the next one is read when few of them are left to begin. In
+waves it has several read, one after the other, before the questions on any of them are asked.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ async def file(system: System, writer: Writer, scale: Scale) -> AsyncIterator[Fi
     before the first read."""
     for shape in scale.files:
         documents = [writer.document(shape.document_tokens) for _ in range(shape.documents)]
-        is_planned = system.name == PLANNED
-        at_once = scale.file_at_once if is_planned else scale.file_plain_at_once
+        wave = scale.file_wave if system.name == PLANNED else None
+        at_once = scale.file_plain_at_once if wave is None else scale.file_at_once
         for start in STARTS:
             rows = [(documents[row % shape.documents], writer.ids(QUESTION_TOKENS)) for row in range(shape.questions)]
             asked = _Asked(system, shape.output_tokens, at_once)
             watching = asyncio.create_task(most_of_pool(system))
             watch = Stopwatch()
-            await (asked.in_plan(documents, rows) if is_planned else asked.in_file(rows))
+            await (asked.in_file(rows) if wave is None else asked.in_plan(documents, rows, wave))
             wall_s, client_cpu_share = watch.stop()
             watching.cancel()
-            yield _result(shape, start, asked, is_planned, wall_s, client_cpu_share, await watching)
+            yield _result(shape, start, asked, wave, wall_s, client_cpu_share, await watching)
 
 
 def _result(
     shape: FileShape,
     start: Start,
     asked: _Asked,
-    is_planned: bool,
+    wave: int | None,
     wall_s: float,
     client_cpu_share: float,
     pool_used: float | None,
@@ -52,7 +53,8 @@ def _result(
     num_prompt = sum(timing.prompt_tokens for timing in answers)
     return File(
         start=start,
-        order="planned" if is_planned else "file",
+        order="file" if wave is None else "planned",
+        wave=wave,
         documents=shape.documents,
         document_tokens=shape.document_tokens,
         at_once=asked.at_once,
@@ -87,17 +89,19 @@ class _Asked:
         self.answers: list[Timing | None] = []
         self.reads: list[Timing] = []
 
-    async def in_plan(self, documents: Sequence[Document], rows: Sequence[Question]) -> None:
+    async def in_plan(self, documents: Sequence[Document], rows: Sequence[Question], wave: int) -> None:
         tasks: list[asyncio.Task[None]] = []
         try:
-            for document in documents:
+            for first in range(0, len(documents), wave):
+                read_together = documents[first : first + wave]
                 while self._num_waiting >= self.at_once:
                     self._begun.clear()
                     await self._begun.wait()
-                about = [row for row in rows if row[0] is document]
-                self.reads.append(await self._system.ask(document, about[0][1][:1], 1))
-                self._num_waiting += len(about)
-                tasks += [asyncio.create_task(self._ask(row)) for row in about]
+                about = [[row for row in rows if row[0] is document] for document in read_together]
+                for document, ((_, question_ids), *_) in zip(read_together, about, strict=True):
+                    self.reads.append(await self._system.ask(document, question_ids[:1], 1))
+                self._num_waiting += sum(map(len, about))
+                tasks += [asyncio.create_task(self._ask(row)) for ones in about for row in ones]
             await asyncio.gather(*tasks)
         finally:
             await end(tasks)

@@ -188,6 +188,7 @@ class File:
     Attributes:
         start: `cold`: nothing was read before; `warm`: everything was.
         order: `planned`: document by document, the next one read while the last answers run; `file`: in turn.
+        wave: Documents that a plan has read before the questions on any of them are asked; None without a plan.
         hit_rate: Cached tokens of all prompt tokens, those that only read a document among them.
         pool_used: The largest share of the cache that running requests held, 0 to 1.
         success_rate: Questions that got their whole answer, of all.
@@ -196,6 +197,7 @@ class File:
     scenario: ClassVar[str] = "file"
     start: Start
     order: Literal["planned", "file"]
+    wave: int | None
     documents: int
     document_tokens: int
     at_once: int

@@ -61,14 +61,16 @@ class Job:
     Attributes:
         scenarios: Names of `SCENARIOS`.
         recorded: Plays this trace in place of the invented one.
+        file_wave: See `Scale.file_wave`.
     """
 
     scenarios: tuple[str, ...]
     scale: ScaleName
     recorded: tuple[Request, ...] | None = None
+    file_wave: int = 1
 
 
-def job_of(scenarios: Sequence[str], scale: ScaleName, trace_file: Path | None) -> Job:
+def job_of(scenarios: Sequence[str], scale: ScaleName, trace_file: Path | None, file_wave: int = 1) -> Job:
     """All scenarios where none is named.
 
     Raises:
@@ -77,7 +79,8 @@ def job_of(scenarios: Sequence[str], scale: ScaleName, trace_file: Path | None) 
     for name in scenarios:
         if name not in SCENARIOS:
             raise EngineError("unknown_scenario", f"There is no scenario {name!r}; choose from {', '.join(SCENARIOS)}.")
-    return Job(tuple(scenarios) or tuple(SCENARIOS), scale, None if trace_file is None else load(trace_file))
+    recorded = None if trace_file is None else load(trace_file)
+    return Job(tuple(scenarios) or tuple(SCENARIOS), scale, recorded, file_wave)
 
 
 async def measure(system: System, job: Job, writer: Writer, max_model_len: int) -> AsyncIterator[Result | Failure]:
@@ -86,7 +89,7 @@ async def measure(system: System, job: Job, writer: Writer, max_model_len: int) 
     Raises:
         EngineError: `context_too_short`, or the system does not even answer one question.
     """
-    scale = SCALES[job.scale].fitted(max_model_len)
+    scale = dataclasses.replace(SCALES[job.scale].fitted(max_model_len), file_wave=job.file_wave)
     await ready(system, writer)
     for name in job.scenarios:
         played = name == "trace" and job.recorded is not None
@@ -138,13 +141,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--systems", default=OURS, help=f"of {OURS}, {', '.join(PLAIN)}; separated by commas")
     parser.add_argument("--scale", choices=tuple(SCALES), default="gpu")
     parser.add_argument("--trace", type=Path, help="plays this recorded trace in place of the invented one")
+    parser.add_argument(
+        "--file-wave", type=_whole, default=1, help="documents that `file` reads before the questions on any of them"
+    )
     given = parser.parse_args(arguments)
     try:
-        job = job_of(given.scenarios, given.scale, given.trace)
+        job = job_of(given.scenarios, given.scale, given.trace, given.file_wave)
         return asyncio.run(_measure_running(given, job))
     except EngineError as error:
         print(f"{error.code}: {error.message}", file=sys.stderr)
         return 1
+
+
+def _whole(words: str) -> int:
+    number = int(words)
+    if number < 1:
+        raise ValueError(f"{number} is less than 1")
+    return number
 
 
 async def _measure_running(given: argparse.Namespace, job: Job) -> int:

@@ -41,7 +41,8 @@ class Scale:
         gap_output_tokens: Of each of them; a new one begins where one ends too early.
         trace_documents: Asked about in Zipf's proportions, `trace_at_once` at a time.
         batch_sizes: Questions of one batch, all at once on one document.
-        files: Of questions; `file_at_once` answers at a time where the order is planned, else `file_plain_at_once`.
+        files: Of questions; `file_at_once` answers at a time where the order is planned, else `file_plain_at_once`. A
+            plan has `file_wave` documents read before the questions on any of them are asked.
         replay_block_tokens: Tokens of one of a trace's blocks; fewer than in the trace make everything smaller.
         replay_speed: How much faster than recorded requests come.
     """
@@ -69,6 +70,7 @@ class Scale:
     replay_requests: int
     replay_block_tokens: int
     replay_speed: float
+    file_wave: int = 1
 
     def fitted(self, max_model_len: int) -> Scale:
         """The same, of what an engine can read at once.

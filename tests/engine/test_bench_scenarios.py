@@ -206,6 +206,7 @@ def test_file_is_asked_document_by_document_where_its_order_is_planned(writer: W
     assert result == File(
         start="cold",
         order="planned",
+        wave=1,
         documents=2,
         document_tokens=160,
         at_once=3,
@@ -222,6 +223,22 @@ def test_file_is_asked_document_by_document_where_its_order_is_planned(writer: W
     )
 
 
+def test_a_wave_reads_all_its_documents_before_any_of_its_questions(writer: Writer) -> None:
+    """Both documents first, then the six questions three at a time; larger than the file, it is the file."""
+    for wave in (2, 9):
+        system = FakeSystem(name="readonce", stalls=False)
+        result, warm_result = results(file, system, writer, replace(SMALL, file_wave=wave))
+        first, second = sorted({number for number, _, _ in system.asked})
+        asked = [(number, output) for number, _, output in system.asked]
+        assert asked[:8] == [(first, 1), (second, 1), *[(first, 10)] * 3, *[(second, 10)] * 3]
+        assert asked[8:] == asked[:8]
+        assert isinstance(result, File)
+        # 2 x 175 ms of reading with nothing beside it, then 2 x 105 ms for the answers.
+        assert (result.order, result.wave, result.wall_s) == ("planned", wave, 0.56)
+        assert isinstance(warm_result, File)
+        assert warm_result.start == "warm"
+
+
 def test_file_is_asked_as_it_stands_where_nothing_plans(writer: Writer) -> None:
     """In turn, so many at a time; a failed answer is counted."""
     system = FakeSystem(fails=frozenset({3}))
@@ -229,7 +246,7 @@ def test_file_is_asked_as_it_stands_where_nothing_plans(writer: Writer) -> None:
     first, second = sorted({number for number, _, _ in system.asked})
     assert [number for number, _, _ in system.asked] == [first, second] * 6
     assert isinstance(result, File)
-    assert (result.order, result.at_once, result.success_rate) == ("file", 2, 0.8333)
+    assert (result.order, result.wave, result.at_once, result.success_rate) == ("file", None, 2, 0.8333)
     assert isinstance(warm_result, File)
     assert (warm_result.start, warm_result.order) == ("warm", "file")
     assert max(Counter(system.began_at_s).values()) == 2

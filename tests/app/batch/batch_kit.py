@@ -37,7 +37,8 @@ class TellingPower(FakePower):
         return len(self.engine.cache._lookup(self._runs[prefix])) * self.engine.cache.block_size
 
     def cache(self) -> CacheView:
-        cache, known = self.engine.cache, {call.prompt.prefix for call in self.engine.calls}
+        cache, calls = self.engine.cache, self.engine.calls
+        known = {call.prompt.prefix for call in calls}
         return CacheView(
             (cache.num_blocks - 1) * cache.block_size,
             cache.block_size,
@@ -51,6 +52,7 @@ class TellingPower(FakePower):
                     prefix.num_tokens,
                     self._resident_tokens(prefix),
                     "warm",
+                    hits=sum(call.prompt.prefix == prefix and call.sampling.max_tokens > 1 for call in calls),
                 )
                 for prefix in known
             ),

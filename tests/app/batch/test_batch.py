@@ -92,6 +92,31 @@ async def test_dry_run_says_to_the_token_what_the_engine_computes(
     assert said.plain_tokens == result.progress.prompt_tokens
 
 
+async def test_what_earlier_questions_left_makes_a_dry_run_say_about(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """Nobody tells which of their blocks are held: it says at most what is computed for questions. Once those documents
+    are gone, it is exact again."""
+    engine = engine_of(tokenizer, 3)
+    assistant = assistant_of(settings, engine, tokenizer)
+    add_documents(assistant, tmp_path, 5)
+    questions = questions_of(5, 2)
+    of_one, of_others = ([one for one in questions if (one.document == "wall-00.md") is same] for same in (True, False))
+    await run(assistant, of_one)
+    again = await cost(assistant, of_one)
+    before = computed_tokens(engine)
+    await run(assistant, of_one)
+    assert (again.reads, again.is_exact) == (0, False)
+    assert computed_tokens(engine) - before <= again.computed_tokens
+    await run(assistant, of_others)
+    gone = await cost(assistant, of_one)
+    before = computed_tokens(engine)
+    await run(assistant, of_one)
+    await assistant.close()
+    assert (gone.reads, gone.is_exact) == (1, True)
+    assert computed_tokens(engine) - before == gone.computed_tokens
+
+
 async def test_what_the_engine_holds_is_asked_about_first(
     settings: Settings, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
@@ -238,15 +263,21 @@ async def test_rows_narrow_their_searches(settings: Settings, tokenizer: Tokeniz
 
 
 async def test_too_many_failures_stop_a_batch(settings: Settings, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """More than allowed; what was answered is kept."""
+    """More than allowed; what was answered is kept. Those that fail before any is asked count too, and then none is."""
     engine = engine_of(tokenizer, 4)
     assistant = assistant_of(settings, engine, tokenizer)
     add_documents(assistant, tmp_path, 1)
     questions = [BatchQuestion(row, str(row), "How high is it?" * 500, "wall-00.md") for row in range(9)]
     result = await run(assistant, questions, BatchOptions(at_once=1, max_failures=2))
-    await assistant.close()
     assert result.stopped is not None
     assert (result.stopped.code, len(result.answers)) == ("too_many_failures", 3)
+    nowhere = [replace(one, document="wall-77.md") for one in questions[:4]]
+    sound = questions_of(1, 9)[4:]
+    result = await run(assistant, [*nowhere, *sound], BatchOptions(max_failures=3))
+    await assistant.close()
+    assert result.stopped is not None
+    assert (result.stopped.code, len(result.answers)) == ("too_many_failures", 4)
+    assert all(call.sampling.max_tokens != ANSWER_TOKENS for call in engine.calls)
 
 
 async def test_own_instructions_are_another_prefix_that_goes_at_the_end(
@@ -320,3 +351,48 @@ async def test_a_disk_that_is_full_stops_the_batch_before_more_is_asked(
     assert result.stopped is not None
     assert (result.stopped.code, len(result.answers)) == ("disk_refused", 3)
     assert sum(call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls) == 4
+
+
+@pytest.mark.parametrize(("num_documents", "wave", "together"), [(8, 1, 1), (8, 3, 3), (8, 9, 7), (4, 9, 4)])
+async def test_a_wave_is_read_before_the_questions_on_it_begin_as_far_as_the_pool_reaches(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path, num_documents: int, wave: int, together: int
+) -> None:
+    """So many reads come before the first question, and each document is still read once."""
+    engine = engine_of(tokenizer, num_documents)
+    assistant = assistant_of(settings, engine, tokenizer)
+    add_documents(assistant, tmp_path, 7)
+    options = BatchOptions(at_once=2, wave=wave)
+    said = await cost(assistant, questions_of(7, 3), options)
+    result = await run(assistant, questions_of(7, 3), options)
+    await assistant.close()
+    asked = [call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls]
+    assert asked.index(True) == together
+    assert (prefills(engine), said.reads, result.progress.num_reads, result.progress.num_failed) == (7, 7, 7, 0)
+
+
+async def test_a_path_from_another_machine_names_the_document_that_bears_its_files_name(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """As spreadsheets have it; what is no path of a file is not searched for by its end."""
+    assistant = assistant_of(settings, engine_of(tokenizer, 4), tokenizer)
+    add_documents(assistant, tmp_path, 2)
+    named = [r"C:\\Walls\\2031\\wall-01.md", "/srv/walls/wall-00.md", "Coast/Wall 01", "old/wall-07.md"]
+    questions = [BatchQuestion(row, str(row), "How many steps has it?", name) for row, name in enumerate(named)]
+    result = await run(assistant, questions, BatchOptions(at_once=2))
+    await assistant.close()
+    assert [answer.document for answer in result.answers] == ["Wall 01", "Wall 00", "", ""]
+    errors = [answer.error for answer in result.answers if answer.error]
+    assert [error.code for error in errors] == ["not_found"] * 2
+    assert '"old/wall-07.md"' in errors[1].message
+
+
+async def test_an_answer_that_ends_where_answers_have_to_is_marked(
+    settings: Settings, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """Else nobody sees which one was cut in the middle."""
+    texts = iter(["Geese.", "Geese. " * ANSWER_TOKENS])
+    assistant = assistant_of(settings, engine_of(tokenizer, 4, lambda prompt: next(texts)), tokenizer)
+    add_documents(assistant, tmp_path, 1)
+    result = await run(assistant, questions_of(1, 2), BatchOptions(at_once=1))
+    await assistant.close()
+    assert [answer.is_cut for answer in result.answers] == [False, True]

@@ -170,7 +170,7 @@ def test_dry_run_asks_nothing_and_learns_the_time_from_the_first_batch(
     said = json.loads(command("batch", str(file), "--dry-run", "--json")[1])
     # Three of the six are still there: they need no reading now.
     assert (said["questions"], said["prefixes"], ran["prefills"]) == (120, 6, 6)
-    assert 0 < said["seconds"] <= ran["seconds"] * 1.01
+    assert 0 < said["seconds"] < 2 * ran["seconds"]
 
 
 def test_rows_that_fail_are_told_by_the_exit_code(file: Path, engine: FakeEngine, command: Run, tmp_path: Path) -> None:
@@ -300,6 +300,8 @@ def test_a_report_stands_beside_the_answers(
 @pytest.mark.parametrize(
     ("option", "text", "code"),
     [("--schema", "{", "bad_schema"), ("--schema", '{"type": "numbre"}', "bad_schema"), ("--schema", "3", "bad_schema"),
+     ("--schema", '{"items": [{"$ref": "#/$defs/b"}], "$defs": {"a": {}}}', "bad_schema"),
+     ("--schema", '{"$ref": "https://example.com/schema.json"}', "bad_schema"),
      ("--system", "  \n", "bad_instructions")],
 )  # fmt: skip
 def test_a_file_beside_the_questions_that_is_wrong_stops_before_anything_is_asked(

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from question_files import saved, workbook
 
+from app.batch.question import BatchError
 from app.problem import Problem
 from app.question_file import Columns, read_questions
+from app.question_file.format_openai import OpenAiFormat
 from ingest.document import IngestError
 
 CHINESE = "编号,问题,文档\r\n1,年假有多少天？,员工手册.pdf\r\n2,加班费怎么计算？,员工手册.pdf\r\n"
@@ -370,13 +372,28 @@ def test_a_batch_of_requests_is_read_as_questions(tmp_path):
 
 def test_a_request_that_is_no_question_is_refused_alone(tmp_path):
     """The others are asked."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     lines = [
         request("r1", ("user", "One?"), url="/v1/embeddings"),
         request("r2", ("user", "One?"), ("assistant", "Yes."), ("user", "Two?")),
         request("r3", ("user", "Three?")),
+        request("r4", ("user", [{"type": "text", "text": "What is this?"}, picture])),
+        request("r5", ("user", [{"type": "text"}])),
     ]
     read = read_questions(saved(tmp_path, "q.jsonl", "\n".join(lines)))
-    assert ([one.id for one in read.questions], read.num_refused) == (["r3"], 2)
+    assert ([one.id for one in read.questions], read.num_refused) == (["r3"], 4)
+    assert isinstance(read.format, OpenAiFormat)
+    assert read.format.refused[3] == BatchError(
+        "bad_request", "The message has a part that is no text (image_url): only texts can be asked."
+    )
+
+
+def test_what_is_not_used_of_requests_is_said(tmp_path):
+    """Whoever asks for JSON or a longer answer there learns that it was not heard."""
+    line = json.loads(request("r1", ("user", "One?")))
+    line["body"] |= {"max_tokens": 900, "response_format": {"type": "json_object"}}
+    read = read_questions(saved(tmp_path, "q.jsonl", json.dumps(line)))
+    assert read.said[0] == "Not used of the requests: max_tokens, response_format."
 
 
 @pytest.mark.parametrize(

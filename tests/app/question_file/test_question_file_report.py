@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,15 @@ def test_a_report_that_can_not_be_written_is_said_before_anything_is_asked(tmp_p
     with pytest.raises(Problem, match=sentence) as caught:
         check_report(tmp_path / name)
     assert (caught.value.code, caught.value.usage) == ("bad_output", True)
+
+
+def test_an_answer_that_came_late_or_was_cut_is_marked():
+    """Beside itself and in the table; a report without such answers has no word of it."""
+    first, *others = answers()
+    flawed = report_of("q.csv", [replace(first, late_s=40.0, is_cut=True), *others], FIGURES, address)
+    sound = report_of("q.csv", [first, *others], FIGURES, address)
+    assert (dict(flawed.figures)["late"], "late" in dict(sound.figures)) == ("1", False)
+    words = "Late by 40 s. Ended in the middle."
+    assert f"**{words}**" in markdown(flawed)
+    assert parser.fromstring(html(flawed)).xpath("//article/p[@class='error']/text()")[0] == words
+    assert "middle" not in markdown(sound) + html(sound)

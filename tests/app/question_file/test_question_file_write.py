@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,9 +145,10 @@ def test_text_is_read_again_without_the_answers(tmp_path_factory, lines):
     path = saved(folder, "q.txt", "\n".join(["What first?", *lines, ""]))
     file = read_questions(path)
     answers = [
-        BatchAnswer(one.row, one.id, one.question, "One\n\tline\n\nmore", False, (CITED,)) for one in file.questions
+        BatchAnswer(one.row, one.id, one.question, "One\n\tline\n\nmore", False, (CITED,), late_s=2.5)
+        for one in file.questions
     ]
-    write_answers(file, answers, folder / "a.txt")
+    write_answers(file, answers, folder / "a.txt", with_late=True)
     again = read_questions(folder / "a.txt")
     assert [one.question for one in again.questions] == [one.question for one in file.questions]
     write_answers(again, [], folder / "b.txt")
@@ -367,3 +369,30 @@ def test_an_answer_that_is_no_object_fills_no_property(tmp_path):
     write_answers(file, [BatchAnswer(0, "", "", '{"price": 1')], tmp_path / "a.jsonl", schema=SCHEMA)
     said = json.loads((tmp_path / "a.jsonl").read_text())
     assert (said["answer"], said["price"], said["until"]) == ('{"price": 1', None, None)
+
+
+def test_how_late_an_answer_came_stands_in_files_with_deadlines_only(tmp_path):
+    """Empty where it came in time; nobody who gave no deadline gets a column for it."""
+    late = replace(ANSWER, late_s=12.5)
+    plain = read_questions(saved(tmp_path, "p.csv", "question\nOne?\nTwo?\n"))
+    dated = read_questions(saved(tmp_path, "d.csv", "question,deadline\nOne?,2031-05-04\nTwo?,2 h\n"))
+    for file, with_late, names in (
+        (plain, False, NAMES),
+        (plain, True, [*NAMES, "seconds_late"]),
+        (dated, False, ["deadline", *NAMES, "seconds_late"]),
+    ):
+        write_answers(file, [late, replace(ANSWER, row=1)], tmp_path / "a.csv", with_late=with_late)
+        header, first, second = csv.reader((tmp_path / "a.csv").open(encoding="utf-8", newline=""))
+        assert header[1:] == names
+        if "seconds_late" in header:
+            assert (first[-1], second[-1]) == ("12.5", "")
+
+
+def test_a_request_whose_answer_was_cut_says_so_in_its_formats_words(tmp_path):
+    """`length`, as a client of OpenAI's knows it; and how late it came."""
+    line = {"custom_id": "r1", "body": {"messages": [{"role": "user", "content": "How long?"}]}}
+    file = read_questions(saved(tmp_path, "q.jsonl", json.dumps(line)))
+    for answer, reason, late_s in ((ANSWER, "stop", None), (replace(ANSWER, is_cut=True, late_s=2.5), "length", 2.5)):
+        write_answers(file, [answer], tmp_path / "a.jsonl")
+        body = json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))["response"]["body"]
+        assert (body["choices"][0]["finish_reason"], body["readonce"]["seconds_late"]) == (reason, late_s)
