@@ -52,9 +52,7 @@ async def document(visit: Visit) -> Response:
         may_change=suffices(role, "contributor"),
         owns=role == "owner",
         suffix=PurePath(stored.name).suffix.lower(),
-        arrivals=[
-            one for one in visit.place.arrivals.of(visit.member.person.name, stored.kb) if one.name == stored.name
-        ],
+        arrivals=[one for one in arrivals if one.name == stored.name],
         notice=visit.say(done) if done in NOTICES else "",
     )
 
