@@ -146,7 +146,7 @@ async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
 async def on_chat_start() -> None:
     cl.user_session.set("conversation", Conversation())
     # Not awaited: as long as this call runs, Chainlit lets nobody ask.
-    page_documents.offer_soon(host, partial(_member, cl.context.session, _language()), _language())
+    page_documents.offer_soon(host, partial(_member, cl.context.session, _language()), _language(), _chosen())
 
 
 @cl.on_chat_resume
@@ -259,6 +259,12 @@ async def _member(session: Any, language: Language) -> Member:
     sentence = page_words.say("signed_out", language)
     person = await asyncio.to_thread(login.required, getattr(session, "token", None), sentence)
     return Member(await host.opened(), desk.library, person)
+
+
+def _chosen() -> page_documents.Choice | None:
+    """What was chosen on a page of documents, from which this chat was opened."""
+    user = cl.context.session.user
+    return place.chosen.take(user.identifier if login.on and user is not None else OF_THIS_MACHINE.name)
 
 
 def _language() -> Language:

@@ -1,5 +1,5 @@
-// Progress on the pages of documents: sends files one by one, and puts in place of what is shown what the server draws
-// now. Without it the forms do the same, and loading the page again shows how far things are.
+// Progress on the pages of documents: sends files one by one, and puts what the server draws now in place of what is
+// shown. Without it the forms do the same, and loading the page again shows how far things are.
 (() => {
   try {
     const chosen = localStorage.getItem('vite-ui-theme'); // what the chat page was set to
@@ -10,28 +10,21 @@
 
   let timer = 0;
 
-  function put(place, html) {
-    if (!place || place.drawn === html) return;
-    // Somebody who is in there with the keyboard keeps their place; the next look puts it in.
-    if (place.contains(document.activeElement)) return;
-    place.drawn = html;
-    place.innerHTML = html;
+  function put(place, drawn) {
+    if (!drawn || place.innerHTML === drawn.innerHTML) return;
+    // Somebody who is in there with the keyboard keeps their place; a later look puts it in.
+    if (!place.contains(document.activeElement)) place.innerHTML = drawn.innerHTML;
   }
 
   async function look() {
     clearTimeout(timer);
-    const arrivals = document.getElementById('arrivals');
-    if (!arrivals) return;
     let next = 15000;
     try {
-      const answer = await fetch(arrivals.dataset.feed, { headers: { Accept: 'application/json' } });
-      if (answer.status === 401 || answer.status === 404) return location.reload();
-      const now = await answer.json();
-      put(arrivals, now.arrivals);
-      for (const place of document.querySelectorAll('[data-table]')) {
-        if (now.tables[place.dataset.table] !== undefined) put(place, now.tables[place.dataset.table]);
-      }
-      if (now.moves) next = 1000;
+      const answer = await fetch(location.pathname);
+      if (answer.redirected || !answer.ok) return location.reload(); // logged out, or no longer there
+      const now = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      for (const place of document.querySelectorAll('[data-live]')) put(place, now.getElementById(place.id));
+      if (now.querySelector('[data-moves]')) next = 1000;
     } catch {
       next = 5000; // The server is away for a moment.
     }
@@ -72,7 +65,7 @@
         const said = request.response ?? {};
         if (request.status === 200) item.remove();
         else fail(said.problem ?? form.dataset.lost);
-        look();
+        if (request.status === 200) look();
         settled(request.status === 200 ? said.page : null);
       };
       const body = new FormData();
@@ -110,6 +103,6 @@
 
   document.addEventListener('DOMContentLoaded', () => {
     document.querySelectorAll('form[data-upload]').forEach(prepare);
-    look();
+    if (document.querySelector('[data-live]')) timer = setTimeout(look, document.querySelector('[data-moves]') ? 500 : 5000);
   });
 })();

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from app.page_documents import Choice
 
 # Long enough for a slow phone to load the chat.
 KEPT_S = 120.0
-
-
-@dataclass(frozen=True)
-class Choice:
-    kb: str
-    doc_id: str
+# The chat begins, and asks for its first questions in the same moment.
+TAKEN_S = 10.0
 
 
 class Chosen:
@@ -25,15 +22,17 @@ class Chosen:
 
     def put(self, person: str, choice: Choice) -> None:
         now = self._clock()
-        self._by_person = {name: kept for name, kept in self._by_person.items() if now - kept[0] < KEPT_S}
-        self._by_person[person] = now, choice
+        self._by_person = {name: kept for name, kept in self._by_person.items() if now < kept[0]}
+        self._by_person[person] = now + KEPT_S, choice
 
     def look(self, person: str) -> Choice | None:
-        at, choice = self._by_person.get(person, (0.0, None))
-        return choice if choice is not None and self._clock() - at < KEPT_S else None
+        until, choice = self._by_person.get(person, (0.0, None))
+        return choice if self._clock() < until else None
 
     def take(self, person: str) -> Choice | None:
-        """As `look`, and forgets it: the chat after the next begins as always."""
+        """As `look`, for the chat that begins now: a later one begins as always."""
         choice = self.look(person)
-        self._by_person.pop(person, None)
+        if choice is not None:
+            until = min(self._by_person[person][0], self._clock() + TAKEN_S)
+            self._by_person[person] = until, choice
         return choice

@@ -5,7 +5,7 @@
 /documents/KB/sharing             its owners' page
 /documents/KB/ID                  a document; /pages/N, /file, /delete, /replace, /ask, /pin, /free
 /cache, /admin                    what the engine holds; what goes on
-/readonce/bases, .../documents    a new base; what the pages' script asks for
+/readonce/bases                   a new base
 /readonce/theme.css               the chat page's colours
 """
 
@@ -43,7 +43,6 @@ def routes(place: Place) -> list[Route]:
     listed: Sequence[Route] = [
         get("/documents", view_documents.overview),
         post("/documents", view_documents.add_own),
-        get(view_documents.FEED, view_documents.feed),
         post("/readonce/bases", view_documents.make_base),
         get(base, view_documents.one_base),
         post(base, view_documents.add),

@@ -37,7 +37,7 @@ class Line:
 async def cache(visit: Visit) -> Response:
     view = await run_in_threadpool(visit.place.glance.view, visit.member.assistant)
     lines = await run_in_threadpool(_lines, visit, view)
-    return visit.page("cache.html", view=view, lines=lines)
+    return visit.page("cache.html", view=view, lines=lines, moves=any(line.row.condition.moves for line in lines))
 
 
 def _lines(visit: Visit, view: CacheView | None) -> list[Line]:

@@ -9,11 +9,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 
 from app.browse import found, holding, receiving
-from app.browse.chosen import Choice
 from app.browse.coverage import covered
 from app.browse.receiving import Received
 from app.browse.shelves import row
 from app.browse.visit import HEADERS, Visit
+from app.page_documents import Choice
 from app.page_sources import open_source
 from app.page_text import plain_title
 from app.page_uploads import Upload
@@ -44,6 +44,7 @@ async def document(visit: Visit) -> Response:
         kb=stored.kb,
         guide=guide,
         guide_is_coming=guides.is_making(stored.id),
+        moves=guides.is_making(stored.id) or drawn.condition.moves,
         sections=len(await run_in_threadpool(corpus.sections, stored.id)),
         pages=await run_in_threadpool(corpus.pages, stored.id),
         covered=covered,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from app.browse import found, receiving
-from app.browse.arrivals import Arrival
-from app.browse.shelves import shelf, shelves
+from app.browse.shelves import Shelf, shelf, shelves
 from app.browse.visit import HEADERS, Visit
 from app.library import DEFAULT
 from app.problem import Problem
 
 MOST_ROWS = 12
-FEED = "/readonce/documents"
 
 
 async def overview(visit: Visit) -> Response:
@@ -21,18 +22,16 @@ async def overview(visit: Visit) -> Response:
     question = visit.query("q")
     hits = await run_in_threadpool(found.look, visit, question) if question else None
     listed = await run_in_threadpool(shelves, visit, MOST_ROWS)
-    return visit.page("documents.html", shelves=listed, hits=hits, question=question, arrivals=_arrivals(visit, None))
+    return visit.page("documents.html", shelves=listed, hits=hits, question=question, **_moving(visit, listed, None))
 
 
 async def one_base(visit: Visit) -> Response:
     kb, question = visit.part("kb"), visit.query("q")
     listed = await run_in_threadpool(shelf, visit, kb)
     hits = await run_in_threadpool(found.look, visit, question, kb) if question else None
-    done = visit.query("done")
-    notice = visit.say("deleted") if done == "deleted" else ""
-    return visit.page(
-        "base.html", shelf=listed, hits=hits, question=question, arrivals=_arrivals(visit, kb), notice=notice
-    )
+    notice = visit.say("deleted") if visit.query("done") == "deleted" else ""
+    moving = _moving(visit, [listed], kb)
+    return visit.page("base.html", shelf=listed, hits=hits, question=question, notice=notice, **moving)
 
 
 async def add(visit: Visit) -> Response:
@@ -57,17 +56,6 @@ async def _taken(visit: Visit, kb: str) -> Response:
     return visit.go("documents", kb)
 
 
-async def feed(visit: Visit) -> Response:
-    """What the page's script puts in place of what it shows: pieces of the same page, drawn again."""
-    kb = visit.query("kb") or None
-    listed = [await run_in_threadpool(shelf, visit, kb)] if kb else await run_in_threadpool(shelves, visit, MOST_ROWS)
-    arrivals = _arrivals(visit, kb)
-    moves = any(one.moves for one in listed) or any(one.state == "running" for one in arrivals)
-    tables = {one.base.name: visit.draw("rows.html", shelf=one) for one in listed}
-    drawn = visit.draw("arrivals.html", arrivals=arrivals)
-    return JSONResponse({"moves": moves, "arrivals": drawn, "tables": tables}, headers=HEADERS)
-
-
 async def make_base(visit: Visit) -> Response:
     """A base of the person's own. A name that is taken and one that can't be are told alike."""
     name = (await receiving.fields(visit)).get("name", "")
@@ -81,5 +69,8 @@ async def make_base(visit: Visit) -> Response:
     return visit.go("documents", name)
 
 
-def _arrivals(visit: Visit, kb: str | None) -> list[Arrival]:
-    return visit.place.arrivals.of(visit.member.person.name, kb)
+def _moving(visit: Visit, listed: Sequence[Shelf], kb: str | None) -> dict[str, Any]:
+    """What is on its way in, and whether the page's script should soon look again."""
+    arrivals = visit.place.arrivals.of(visit.member.person.name, kb)
+    moves = any(one.moves for one in listed) or any(one.state == "running" for one in arrivals)
+    return {"arrivals": arrivals, "moves": moves}

@@ -48,7 +48,7 @@ HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "vary": "accept-language, cookie",
 }
 _STATUS = {

@@ -19,7 +19,6 @@ from app.page_host import Host
 from app.problem import Problem
 from app.rights import OF_THIS_MACHINE, Person
 from engine.fake import FakeEngine
-from engine.view import CacheView, PrefixView
 
 HERE = "http://readonce"
 MARSH = "# The marsh book\n\nThe sluice is opened by Ilse Torp at half past five every morning.\n"
@@ -89,32 +88,6 @@ def app_of(assistant: Assistant, desk: Desk) -> tuple[Place, Starlette]:
     host.assistant, host.state = assistant, "ready"
     place = place_of(host, desk, Door(desk))  # type: ignore[arg-type]
     return place, Starlette(routes=routes(place))
-
-
-def view_of(engine: FakeEngine) -> CacheView:
-    """What the fake holds, as the engine's own side would tell it."""
-    kept = list(engine._named._kept.values())
-    prefixes = []
-    for one in kept:
-        handle = engine._named.handle(one.prefix)
-        state = "warm" if handle.state == "warm" else "partial" if handle.resident_tokens else "cold"
-        prefixes.append(
-            PrefixView(
-                one.prefix.id,
-                one.prefix.namespace,
-                one.prefix.name,
-                one.prefix.num_tokens,
-                handle.resident_tokens,
-                state,
-                pinned=one.held is not None,
-                last_used=one.used_at,
-            )
-        )
-    size = engine.cache.block_size
-    resident = sum(prefix.resident_tokens or 0 for prefix in prefixes)
-    return CacheView(
-        (engine.cache.num_blocks - 1) * size, size, "fake-1", resident_tokens=resident, prefixes=tuple(prefixes)
-    )
 
 
 def words(html: str) -> str:

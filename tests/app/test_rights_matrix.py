@@ -23,7 +23,6 @@ from app.answer import Reading
 from app.api import api
 from app.assistant import Assistant
 from app.browse.beginning import chosen_questions
-from app.browse.chosen import Choice
 from app.desk import Desk
 from app.guide_store import Guide
 from app.member import Member
@@ -236,26 +235,18 @@ async def documents_search_in_one(place: Place, person: str, base: str) -> str:
     return await place.page(person, base, place.doc_ids[base], q=ASKED)
 
 
-async def documents_feed(place: Place, person: str, base: str) -> str:
-    browser = place.pages.browser(person)
-    all_of_them = await browser.get("/readonce/documents", accept="application/json")
-    one_of_them = await browser.get(f"/readonce/documents?kb={quote(base)}", accept="application/json")
-    return all_of_them.text + one_of_them.text
-
-
 async def documents_cache(place: Place, person: str, base: str) -> str:
     return (await place.pages.browser(person).get("/cache")).text
 
 
 async def guide(place: Place, person: str, base: str) -> str:
     """A chat that is opened on a document begins with its guide's questions."""
+    place.pages.place.chosen.put(person, page_documents.Choice(base, "nothing"))
     await place.pages.browser(person).post(f"/documents/{quote(base)}/{place.doc_ids[base]}/ask")
     asked = await chosen_questions(place.pages.place, place.desk.people.find(person))
-    place.pages.place.chosen.take(person)
     # Even if something had been chosen that may not be read (any more).
-    place.pages.place.chosen.put(person, Choice(base, place.doc_ids[base]))
+    place.pages.place.chosen.put(person, page_documents.Choice(base, place.doc_ids[base]))
     asked += await chosen_questions(place.pages.place, place.desk.people.find(person))
-    place.pages.place.chosen.take(person)
     return " ".join(asked)
 
 
@@ -287,7 +278,6 @@ WAYS: list[Way] = [
     documents_search,
     documents_search_in_base,
     documents_search_in_one,
-    documents_feed,
     documents_cache,
     guide,
 ]

@@ -6,7 +6,8 @@ from contextlib import aclosing
 from itertools import takewhile
 
 import pytest
-from browse_kit import Pages, view_of, words
+from browse_kit import Pages, words
+from fake_view import view_of
 from hypothesis import given
 from hypothesis import strategies as st
 

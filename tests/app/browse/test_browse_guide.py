@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from browse_kit import MARSH, Pages, view_of, words
+from browse_kit import MARSH, Pages, words
+from fake_view import view_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.browse.beginning import chosen_questions
-from app.browse.chosen import KEPT_S, Choice, Chosen
+from app.browse.chosen import KEPT_S, TAKEN_S, Chosen
 from app.browse.guides import MOST_SUMMARY_CHARACTERS, NUM_QUESTIONS, PRIORITY, parsed
 from app.guide_store import GUIDES_NAME, Guide, GuideStore, keep_guides_of
+from app.page_documents import Choice
 
 QUESTIONS = [
     "Who opens the sluice?",
@@ -112,13 +114,18 @@ async def test_a_chat_opened_from_a_document_begins_with_its_questions(pages: Pa
 
 
 def test_a_choice_is_forgotten_after_a_while() -> None:
+    """And a moment after a chat has begun with it: the chat after the next begins as always."""
     now = [0.0]
     chosen = Chosen(lambda: now[0])
     chosen.put("ben", Choice("harbour", "1"))
-    now[0] = KEPT_S - 1
+    now[0] = KEPT_S - TAKEN_S - 1
+    assert chosen.take("ben") == Choice("harbour", "1")
+    now[0] += TAKEN_S - 0.1
     assert chosen.look("ben") == Choice("harbour", "1")
-    now[0] = KEPT_S
+    now[0] += 0.1
     assert chosen.look("ben") is None
+    chosen.put("ben", Choice("harbour", "2"))
+    now[0] += KEPT_S
     assert chosen.take("ben") is None
 
 
