@@ -36,7 +36,6 @@ async def document(visit: Visit) -> Response:
     if guide is None and drawn.condition.kind in ("warm", "partly"):
         guides.make_soon(visit.place.host, stored.id, stored.kb)
     base = await run_in_threadpool(visit.member.library.require, visit.member.person, stored.kb)
-    arrivals = visit.place.arrivals.of(visit.member.person.name, stored.kb)
     role, done = role_in(base, visit.member.person), visit.query("done")
     return visit.page(
         "document.html",
@@ -53,7 +52,6 @@ async def document(visit: Visit) -> Response:
         may_change=suffices(role, "contributor"),
         owns=role == "owner",
         suffix=PurePath(stored.name).suffix.lower(),
-        arrivals=[one for one in arrivals if one.name == stored.name],
         notice=visit.say(done) if done in NOTICES else "",
     )
 

@@ -84,7 +84,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     ),
     "choose_files": ("Choose files", "选择文件"),
     "send": ("Add", "添加"),
-    "arriving": ("On their way in", "正在加入"),
+    "arriving": ("Just added", "最近加入"),
     "no_file": ("No file was chosen: choose one and send it again.", "没有选择文件：请选择后再提交。"),
     "too_large_together": (
         "What was sent is larger than {most} MB: split it, or send the files one by one.",
@@ -133,7 +133,6 @@ _WORDS: dict[str, tuple[str, str]] = {
         "Its words are the same; of {all} tokens {kept} stay read.",
         "文字没有变化；{all} 个词元中有 {kept} 个无需重读。",
     ),
-    "bytes": ("{size} MB", "{size} MB"),
     "added_on": ("added {day}", "添加于 {day}"),
     "guide": ("Source guide", "文档导读"),
     "guide_by": (
@@ -255,8 +254,8 @@ _WORDS: dict[str, tuple[str, str]] = {
     "why_cold": ("Why cold", "未命中原因"),
     "audit": ("Audit log", "审计日志"),
     "audit_hint": (
-        "The last {count} lines; `readonce audit` shows more.",
-        "最近 {count} 行；`readonce audit` 显示更多。",
+        "The last {count} lines; the command readonce audit shows more.",
+        "最近 {count} 行；命令 readonce audit 显示更多。",
     ),
     "cold_first_use": ("first use", "首次使用"),
     "cold_evicted": ("pushed out", "被挤出"),
