@@ -172,6 +172,13 @@ def test_how_it_looks(served: Served, browser: Browser, home: Path, looks: str) 
         "chinese": {"locale": "zh-CN"},
     }[looks]
     anna = logged_in(browser, served, "anna", **how)
+    picture(anna, f"47-{looks}-chat")
+    link = anna.get_by_role("link", name="Documents").first.bounding_box()
+    menu = anna.locator("#user-nav-button").bounding_box()
+    assert link is not None
+    assert menu is not None
+    width = anna.evaluate("innerWidth")
+    assert max(box["x"] + box["width"] for box in (link, menu)) <= width
     errors = errors_of(anna)
     anna.goto(f"{served.url}documents")
     one = (anna.get_by_role("link", name="The tide book").get_attribute("href") or "").lstrip("/")
