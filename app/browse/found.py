@@ -83,8 +83,14 @@ def _spans(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
             if wanted & set(terms(run[0])):
                 yield run.span()
             continue
-        end = -1
+        start, end = -1, -1
         for at in range(run.start(), run.end() - 1):
-            if text[at : at + 2] in wanted:
-                yield max(at, end), at + 2
-                end = at + 2
+            if text[at : at + 2] not in wanted:
+                continue
+            if at > end:  # pairs that touch are one stretch
+                if start >= 0:
+                    yield start, end
+                start = at
+            end = at + 2
+        if start >= 0:
+            yield start, end

@@ -13,8 +13,6 @@ _WORDS: dict[str, tuple[str, str]] = {
     "skip": ("Skip to the content", "跳到内容"),
     "you_are": ("Logged in as {name}", "已登录：{name}"),
     "back": ("Back", "返回"),
-    "yes": ("yes", "是"),
-    "no": ("no", "否"),
     "nothing_here": ("There is nothing here.", "这里没有内容。"),
     "went_wrong": ("That did not work", "未能完成"),
     "foreign_form": (
@@ -152,7 +150,6 @@ _WORDS: dict[str, tuple[str, str]] = {
     "questions": ("Questions to ask", "可以提出的问题"),
     "notes": ("Notes", "说明"),
     "sheets": ("Pages", "页面"),
-    "paragraph_text": ("Text", "文字"),
     "page_text": ("The text of this page", "本页文字"),
     "no_page_text": ("No text on this page.", "本页没有文字。"),
     "by_ocr": ("read by OCR", "识别所得"),
@@ -160,7 +157,6 @@ _WORDS: dict[str, tuple[str, str]] = {
     "doubtful": ("doubtful", "存疑"),
     "previous": ("Previous page", "上一页"),
     "next": ("Next page", "下一页"),
-    "marked_here": ("marked here", "标记处"),
     "page_n": ("p. {label}", "第 {label} 页"),
     "page_alt": ("Page {where} of “{title}”, drawn", "“{title}”{where}的图像"),
     # sharing
@@ -268,10 +264,6 @@ _WORDS: dict[str, tuple[str, str]] = {
 def say(key: str, language: Language, **values: object) -> str:
     """The sentence `key` in `language`, with `values` put in."""
     return _WORDS[key][language == "zh"].format(**values)
-
-
-def known(key: str) -> bool:
-    return key in _WORDS
 
 
 def counted(key: str, count: int, language: Language, **values: object) -> str:
