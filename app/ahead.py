@@ -106,10 +106,13 @@ class Ahead:
         self._let_go(kb, file, kept_sections)
 
     def _let_go(self, kb: str, file: str, kept_sections: int = 0) -> None:
+        from app.guide_store import keep_guides_of
         from engine.tokens import keep_only
 
         with _logged("free"):
-            keep_only(self._settings.home / TOKENS_NAME, {document.id for document in self._corpus.documents(None)})
+            ids = {document.id for document in self._corpus.documents(None)}
+            keep_guides_of(self._settings.home, ids)
+            keep_only(self._settings.home / TOKENS_NAME, ids)
             self._power.free(kb, _of_file(kb, file, kept_sections))
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.guide_store import GUIDES_NAME
 from app.power import LEDGER_NAME
 from app.problem import tell
 from app.reader import TOKENS_NAME, parse_name
@@ -20,7 +21,18 @@ if TYPE_CHECKING:
 
 # Of a home at its top: what is the base's own, what is made anew when it is missing, and what lives for a moment.
 LEFT_OUT = frozenset(
-    {"documents.sqlite3", "files", "passages.faiss", TOKENS_NAME, LEDGER_NAME, "bench", "eval", "logs", "page"}
+    {
+        "documents.sqlite3",
+        "files",
+        "passages.faiss",
+        TOKENS_NAME,
+        LEDGER_NAME,
+        GUIDES_NAME,
+        "bench",
+        "eval",
+        "logs",
+        "page",
+    }
     | {"rebuild.sqlite3", "rebuild.lock", "embedding.lock", "in-use.lock", "staging", "snapshots", "uploads"}
 )
 _DICTIONARY = "dictionary-"

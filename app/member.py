@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from app.answer import Event
+from app.answer import Answer, Event
 from app.problem import Problem
 from app.question import checked
 from app.rights import Base, Person, no_such_base, role_in, suffices
+from app.times import TIMES
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -102,6 +103,8 @@ class Member:
         asked = self.assistant.ask(question, kb=kb, doc_id=doc_id, conversation=conversation, session=session)
         async with aclosing(asked) as events:
             async for event in events:
+                if isinstance(event, Answer) and event.receipt is not None:
+                    TIMES.note(self.person.name, kb, event.receipt)
                 yield event
 
     # -- changing

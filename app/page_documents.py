@@ -145,7 +145,7 @@ async def offer(member: Member, language: Language, chosen: Choice | None) -> Ch
 
     Returns what is selected, None where there is nothing.
     """
-    options = await asyncio.to_thread(_options, member, language)
+    options = await asyncio.to_thread(_options, member, language, chosen)
     wanted = chosen.id if chosen is not None else None
     selected = next((option.id for option in options if option.id == wanted), options[0].id if options else None)
     for option in options:
@@ -162,10 +162,12 @@ def note_selected(chosen: str | None) -> None:
         cl.user_session.set(_SELECTED, chosen)
 
 
-def _options(member: Member, language: Language) -> list[cl.ModeOption]:
+def _options(member: Member, language: Language, chosen: Choice | None = None) -> list[cl.ModeOption]:
     """For each base all of it, where that is more than one, and each document that can be asked. Blocking."""
     found: list[cl.ModeOption] = []
     kbs = _kbs(member)
+    if chosen is not None and chosen.kb not in kbs and member.person.everything:
+        kbs.append(chosen.kb)  # another base, opened from the pages of documents
     for kb in kbs:
         options = _options_of(member, kb, language)
         if len(options) > 1:

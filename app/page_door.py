@@ -43,7 +43,7 @@ class PageDoor:
         if not await run_in_threadpool(self.login.look):
             await self.app(scope, receive, send)
             return
-        token = _token(scope)
+        token = token_of(scope)
         known = token is not None and await run_in_threadpool(self.login.person_of, token) is not None
         # Chainlit would take a cookie's words from this header too.
         scope = _without(scope, b"authorization") if known else _without(scope, b"authorization", b"cookie")
@@ -72,7 +72,7 @@ class PageDoor:
             await run_in_threadpool(self.people.address_failed, address)
 
 
-def _token(scope: Scope) -> str | None:
+def token_of(scope: Scope) -> str | None:
     """The session's cookie, which Chainlit cuts in pieces where it is long."""
     cookies: SimpleCookie = SimpleCookie()
     for name, value in scope["headers"]:

@@ -132,7 +132,8 @@ def _with_headers(send: Send) -> Send:
                 *message.get("headers", []),
                 (b"content-security-policy", POLICY.encode()),
                 (b"x-content-type-options", b"nosniff"),
-                (b"referrer-policy", b"no-referrer"),
+                # Without any a browser would not tell of our own forms where they come from.
+                (b"referrer-policy", b"same-origin"),
             ]
         await send(message)
 

@@ -24,6 +24,8 @@ from starlette.routing import Mount, Route
 
 from app import page_documents, page_history, page_kept, page_log, page_person, page_welcome, page_words, web
 from app.api import api, ready
+from app.browse.beginning import chosen_questions
+from app.browse.routes import place_of, routes
 from app.conversation import Conversation
 from app.desk import Desk, records_of
 from app.member import Member
@@ -54,6 +56,7 @@ try:
     root_path = os.environ.get("CHAINLIT_ROOT_PATH", "")
     rights = ChatRights(host, desk, lambda: login.on)
     history = page_history.open_history(host.settings, unsaved, rights.readable, root_path)
+    place = place_of(host, desk, login)
 except Problem as problem:
     sys.exit(f"readonce: {problem.message}")
 
@@ -98,6 +101,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
         Route("/ready", ready(host)),
         Route(page_welcome.PATH, page_welcome.welcome(lambda: desk.people), methods=["GET", "POST"]),
         *page_kept.routes(history, rights.may_view(history), root_path),
+        *routes(place),
     ]
     chainlit_server.app.add_exception_handler(Problem, page_kept.told)
 
@@ -133,7 +137,8 @@ async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
         return []
     person = await asyncio.to_thread(desk.people.find, user.identifier) if login.on else OF_THIS_MACHINE
     readable = await asyncio.to_thread(desk.library.readable_names, person)
-    asked = page_documents.starters(host, readable, page_words.language_of_browser(language))
+    own = await chosen_questions(place, person)
+    asked = own or page_documents.starters(host, readable, page_words.language_of_browser(language))
     return [cl.Starter(label=question, message=question) for question in asked]
 
 
@@ -141,7 +146,7 @@ async def set_starters(user: Any, language: str | None) -> list[cl.Starter]:
 async def on_chat_start() -> None:
     cl.user_session.set("conversation", Conversation())
     # Not awaited: as long as this call runs, Chainlit lets nobody ask.
-    page_documents.offer_soon(host, partial(_member, cl.context.session, _language()), _language())
+    page_documents.offer_soon(host, partial(_member, cl.context.session, _language()), _language(), _chosen())
 
 
 @cl.on_chat_resume
@@ -254,6 +259,12 @@ async def _member(session: Any, language: Language) -> Member:
     sentence = page_words.say("signed_out", language)
     person = await asyncio.to_thread(login.required, getattr(session, "token", None), sentence)
     return Member(await host.opened(), desk.library, person)
+
+
+def _chosen() -> page_documents.Choice | None:
+    """What was chosen on a page of documents, from which this chat was opened."""
+    user = cl.context.session.user
+    return place.chosen.take(user.identifier if login.on and user is not None else OF_THIS_MACHINE.name)
 
 
 def _language() -> Language:

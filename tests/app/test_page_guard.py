@@ -62,6 +62,11 @@ def test_a_page_may_load_nothing_from_elsewhere(client: TestClient) -> None:
     assert headers["x-content-type-options"] == "nosniff"
 
 
+def test_other_sites_learn_no_address_and_our_own_forms_say_where_they_come_from(client: TestClient) -> None:
+    """With no referrer at all a browser would send a form's origin as null, which is refused as a stranger's."""
+    assert client.get("/").headers["referrer-policy"] == "same-origin"
+
+
 def test_the_page_names_no_other_host_to_connect_to() -> None:
     """Chainlit's own index.html: what is preloaded from elsewhere goes, what is its own stays."""
     index = Path(str(find_spec("chainlit").origin)).parent / "frontend" / "dist" / "index.html"

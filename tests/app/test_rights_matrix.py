@@ -8,10 +8,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
-from library import Run, write
+from browse_kit import HERE, Pages, app_of
+from library import FakePower, Run, write
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from test_api import Backing
@@ -20,7 +22,9 @@ from app import page_documents
 from app.answer import Reading
 from app.api import api
 from app.assistant import Assistant
+from app.browse.beginning import chosen_questions
 from app.desk import Desk
+from app.guide_store import Guide
 from app.member import Member
 from app.page_host import Host
 from app.page_sources import open_source
@@ -28,6 +32,7 @@ from app.problem import Problem
 from app.records import Records
 from app.rights import OF_THIS_MACHINE, ROLES, Person, no_such_base
 from app.samples import Sample, Starter
+from engine.fake import FakeEngine
 
 # How a base is given to "the guest", who is once a plain person, once an admin and once a disabled account.
 GIVEN = ["nothing", *(f"{by} {role}" for by, role in product(("name", "group"), ROLES)), "public"]
@@ -63,6 +68,7 @@ class Place:
     doc_ids: dict[str, str]
     keys: dict[str, str]
     command: Run
+    pages: Pages
 
     def member(self, person: str) -> Member:
         return Member(self.assistant, self.desk.library, self.desk.people.find(person))
@@ -74,6 +80,12 @@ class Place:
             self.http.post(path, headers=headers, **more) if more else self.http.get(path, headers=headers)
         )
         return f"{answered.status_code} {answered.text}"
+
+    async def page(self, person: str, *parts: str, **query: str) -> str:
+        """A page of documents as that person's browser gets it."""
+        path = "/documents/" + "/".join(quote(part) for part in parts)
+        answered = await self.pages.browser(person).get(f"{path.rstrip('/')}?{urlencode(query)}")
+        return answered.text
 
 
 def _unless_like_nothing(problem: Problem, base: str) -> str:
@@ -190,6 +202,54 @@ async def command_line(place: Place, person: str, base: str) -> str:
     return word(base) if base in [json.loads(line)["kb"] for line in out.splitlines()] else ""
 
 
+async def documents_list(place: Place, person: str, base: str) -> str:
+    return await place.page(person)
+
+
+async def documents_base(place: Place, person: str, base: str) -> str:
+    return await place.page(person, base)
+
+
+async def documents_one(place: Place, person: str, base: str) -> str:
+    """A document's id is no way around its base: looked for in every one."""
+    return " ".join([await place.page(person, kb, place.doc_ids[base]) for kb in BASES])
+
+
+async def documents_page(place: Place, person: str, base: str) -> str:
+    return await place.page(person, base, place.doc_ids[base], "pages", "1", start="0", end="20")
+
+
+async def documents_file(place: Place, person: str, base: str) -> str:
+    return await place.page(person, base, place.doc_ids[base], "file")
+
+
+async def documents_search(place: Place, person: str, base: str) -> str:
+    return await place.page(person, q=ASKED)
+
+
+async def documents_search_in_base(place: Place, person: str, base: str) -> str:
+    return await place.page(person, base, q=ASKED)
+
+
+async def documents_search_in_one(place: Place, person: str, base: str) -> str:
+    return await place.page(person, base, place.doc_ids[base], q=ASKED)
+
+
+async def documents_cache(place: Place, person: str, base: str) -> str:
+    return (await place.pages.browser(person).get("/cache")).text
+
+
+async def guide(place: Place, person: str, base: str) -> str:
+    """A chat that is opened on a document begins with its guide's questions."""
+    place.pages.place.chosen.put(person, page_documents.Choice(base, "nothing"))
+    await place.pages.browser(person).post(f"/documents/{quote(base)}/{place.doc_ids[base]}/ask")
+    asked = await chosen_questions(place.pages.place, place.desk.people.find(person))
+    # Even if something had been chosen that may not be read (any more).
+    place.pages.place.chosen.put(person, page_documents.Choice(base, place.doc_ids[base]))
+    asked += await chosen_questions(place.pages.place, place.desk.people.find(person))
+    return " ".join(asked)
+
+
 ASKED = "the tide table"
 WAYS: list[Way] = [
     chat,
@@ -210,12 +270,28 @@ WAYS: list[Way] = [
     api_chat,
     api_chat_streamed,
     command_line,
+    documents_list,
+    documents_base,
+    documents_one,
+    documents_page,
+    documents_file,
+    documents_search,
+    documents_search_in_base,
+    documents_search_in_one,
+    documents_cache,
+    guide,
 ]
 
 
 @pytest.fixture
 async def place(
-    assistant: Assistant, tmp_path: Path, quick_hashes: None, command: Run, monkeypatch: pytest.MonkeyPatch
+    assistant: Assistant,
+    engine: FakeEngine,
+    power: FakePower,
+    tmp_path: Path,
+    quick_hashes: None,
+    command: Run,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Place]:
     desk = Desk.of(Records.open(assistant.settings.home), assistant.corpus.kbs)
     for name in PEOPLE:
@@ -239,8 +315,15 @@ async def place(
     sample = Sample(tmp_path / "x.md", "x", "en", (Starter(f"Where is {word('default')}?", "", 1),))
     monkeypatch.setattr(page_documents, "known_samples", lambda: (sample,))
     app = Starlette(routes=[Mount("/v1", api(Backing(assistant), desk, tmp_path, desk.people.any))])
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://readonce/v1") as http:
-        yield Place(assistant, desk, http, Host(assistant.settings), doc_ids, keys, command)
+    behind, site = app_of(assistant, desk)
+    for base, doc_id in doc_ids.items():
+        behind.guides._store.put(doc_id, Guide(f"All of {word(base)}.", (f"Where is {word(base)}?",)))
+    async with (
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://readonce/v1") as http,
+        httpx.AsyncClient(transport=httpx.ASGITransport(site), base_url=HERE) as of_pages,
+    ):
+        pages = Pages(behind, assistant, desk, engine, power, of_pages)
+        yield Place(assistant, desk, http, Host(assistant.settings), doc_ids, keys, command, pages)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -285,6 +368,32 @@ def test_adding_and_removing_want_a_contributor(place: Place, person: str, tmp_p
             assert code == ("" if able else "not_allowed" if may_read(person, base) else "not_found"), base
         after = [document.id for document in place.assistant.documents(base)]
         assert (after != before) == able
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+async def test_a_form_wants_the_role_that_it_needs(place: Place, person: str) -> None:
+    """Who may not read a base finds nothing; who may do less is refused; nobody else's form is even read."""
+    browser = place.pages.browser(person)
+    for base in BASES:
+        role = 3 * (person == "keeper" and base not in UNOWNED)
+        if person in ("guest", "guest-admin"):
+            role = 1 + ROLES.index(base.split()[-1]) if base.split()[-1] in ROLES else int(base == "public")  # type: ignore[arg-type]
+        role = 1 if base == "public" and person == "stranger" else role
+        role = 3 if person == "guest-admin" and base in UNOWNED else role
+        path = f"/documents/{quote(base)}"
+        one = f"{path}/{place.doc_ids[base]}"
+        # An empty form is refused with 422 once it is looked at.
+        wanted = [(path, 2, 422), (f"{path}/sharing", 3, 422), (f"{one}/replace", 2, 422), (f"{one}/ask", 1, 303)]
+        for address, least, done in [*wanted, (f"{one}/pin", 3, 303), (f"{one}/free", 3, 303)]:
+            expected = done if role >= least else 403 if role else 404
+            answered = await browser.post(address)
+            if person == "guest-disabled":
+                assert answered.headers["location"] == "/login"
+            else:
+                assert answered.status_code == expected, (address, role)
+        for address, least in ((f"{path}/sharing", 3), (f"{one}/delete", 2)):
+            if person != "guest-disabled":
+                assert (await browser.get(address)).status_code == (200 if role >= least else 403 if role else 404)
 
 
 def test_the_machines_owner_needs_no_account(place: Place) -> None:

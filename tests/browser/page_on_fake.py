@@ -8,11 +8,16 @@ CACHE_FILE holds what the engine has cached from one start to the next, as an en
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))  # what the fake tells lies with its tests
+
+from fake_view import view_of
 
 from app import web
 from app.assistant import Assistant
@@ -20,6 +25,7 @@ from app.settings import Settings
 from engine.base import Engine, Prompt
 from engine.fake import Delays, FakeEngine
 from engine.tokenizer import Tokenizer
+from engine.view import CacheView
 from ingest.corpus import Corpus
 
 START_S = 4
@@ -50,6 +56,10 @@ class FakePower:
             await asyncio.sleep(1)
         return self.engine, self.tokenizer
 
+    def cache(self) -> CacheView:
+        """What the fake holds, as the engine's own side would tell it."""
+        return view_of(self.engine)
+
     async def join(self) -> tuple[Engine, Tokenizer] | None:
         return None
 
@@ -68,6 +78,8 @@ def _quoting(tokenizer: Tokenizer, prompt: Prompt) -> str:
     """An answer that repeats the numbered paragraph that shares most words with the question."""
     text = tokenizer.decode(prompt.prefix.token_ids)
     question = tokenizer.decode(prompt.tail_ids).rsplit("user\n", 1)[-1].split("<|im_end|>")[0]
+    if "JSON" in question:
+        return _guide(text)
     if "nowhere" in question:
         return "NOT FOUND"
     wanted = set(re.findall(r"\w{3,}|[\u4e00-\u9fff]", question.lower()))
@@ -75,6 +87,13 @@ def _quoting(tokenizer: Tokenizer, prompt: Prompt) -> str:
     scored = sorted(lines, key=lambda line: -len(wanted & set(re.findall(r"\w{3,}|[\u4e00-\u9fff]", line[1].lower()))))
     said = " ".join(f"{line[1]} [{line[0]}]" for line in scored[:2])
     return said + " ![x](https://example.org/leak?q=1) See also https://example.org/elsewhere."
+
+
+def _guide(text: str) -> str:
+    """A source guide made of the document's own words."""
+    said = [words for _, words in re.findall(r"^\[(\d+)\] (.+)$", text, re.MULTILINE)]
+    questions = [f"What is said of {' '.join(words.split()[-6:]).rstrip('.')}?" for words in (said * 5)[:5]]
+    return json.dumps({"summary": " ".join(said[:3]), "questions": questions})
 
 
 def main(port: int, model_folder: Path, cache_file: Path | None = None) -> None:

@@ -1,0 +1,62 @@
+"""Decides what is remembered of how fast answers came: figures of the last questions, never their words.
+
+In memory and for this process alone: a slow answer is looked into while it is fresh, and nothing of it stays.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.base import Receipt
+
+MOST_KEPT = 500
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question's figures.
+
+    Attributes:
+        at: Unix time in seconds of its end.
+    """
+
+    at: float
+    person: str
+    kb: str
+    receipt: Receipt
+
+
+class Times:
+    """The last `MOST_KEPT` questions. Safe for several threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._asked: deque[Asked] = deque(maxlen=MOST_KEPT)
+        self._lock = threading.Lock()
+
+    def note(self, person: str, kb: str, receipt: Receipt) -> None:
+        with self._lock:
+            self._asked.append(Asked(self._clock(), person, kb, receipt))
+
+    def all(self) -> tuple[Asked, ...]:
+        """In the order in which they ended."""
+        with self._lock:
+            return tuple(self._asked)
+
+    def slowest(self, most: int) -> tuple[Asked, ...]:
+        """Those whose first word took longest, the slowest first; those without a word are left out."""
+        with_words = [asked for asked in self.all() if asked.receipt.first_token_ms is not None]
+        return tuple(sorted(with_words, key=lambda asked: -(asked.receipt.first_token_ms or 0.0))[:most])
+
+    def first_word_ms(self, share: float) -> float | None:
+        """So many milliseconds or fewer did `share` (0 to 1) of the first words take; None before the first."""
+        took = sorted(asked.receipt.first_token_ms for asked in self.all() if asked.receipt.first_token_ms is not None)
+        return took[min(len(took) - 1, int(share * len(took)))] if took else None
+
+
+TIMES = Times()
+"""Of this process: every way in notes its questions here."""
