@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PASSWORD = "correct horse battery"
 MOST_MIB = 1
 TIDES = "# The tide book\n\nHigh water at the mole is at 06:40 on Monday, says the keeper of the light.\n"
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 
 
 @dataclass
@@ -62,11 +62,12 @@ class Place:
     def client(self, **values: Any) -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=30, **values)
 
-    def logged_in(self, name: str) -> httpx.Client:
-        client = self.client(headers=self.own)
-        answer = client.post("/login", data={"username": name, "password": PASSWORD})
-        assert answer.status_code == 200, answer.text
-        return client
+    @contextmanager
+    def logged_in(self, name: str) -> Iterator[httpx.Client]:
+        with self.client(headers=self.own) as client:
+            answer = client.post("/login", data={"username": name, "password": PASSWORD})
+            assert answer.status_code == 200, answer.text
+            yield client
 
     def raw(self, sent: bytes) -> socket.socket:
         """A connection on which `sent` went out; nothing of the answer is read."""
@@ -89,9 +90,15 @@ class Socket:
     def send(self, event: str, *values: Any) -> None:
         self.wire.send("42" + json.dumps([event, *values]))
 
-    def ask(self, question: str) -> None:
-        message = {"id": str(uuid.uuid4()), "name": "user", "type": "user_message", "output": question}
-        self.send("client_message", {"message": message, "fileReferences": []})
+    def say(self, words: str, *file_ids: str) -> None:
+        message = {
+            "id": str(uuid.uuid4()),
+            "name": "user",
+            "type": "user_message",
+            "output": words,
+            "createdAt": "2026-01-01T00:00:00Z",
+        }
+        self.send("client_message", {"message": message, "fileReferences": [{"id": each} for each in file_ids]})
 
     def listen_for(self, event: str) -> Any:
         """Hears until `event` comes, and gives what came with it."""
@@ -197,7 +204,7 @@ def stop(place: Place) -> None:
 
 
 def form(name: str, content: bytes, kind: str = "application/pdf") -> tuple[str, bytes]:
-    """A multipart body as somebody writes it who means no good: the name goes out byte for byte. Gives type and body."""
+    """A multipart body with the name byte for byte, as no browser would send it. Gives type and body."""
     boundary = uuid.uuid4().hex
     head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="'.encode()
     head += name.encode("utf-8", "surrogateescape") + f'"\r\nContent-Type: {kind}\r\n\r\n'.encode()
