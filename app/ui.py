@@ -31,6 +31,7 @@ from app.page_adding import add_on_page
 from app.page_adding import files_state as state_of_files
 from app.page_answer import answer_on_page
 from app.page_chat_rights import ChatRights
+from app.page_discreet import keep_secrets_out_of_logs
 from app.page_door import PageDoor
 from app.page_guard import PageGuard
 from app.page_host import Host
@@ -47,6 +48,7 @@ from app.words import Language
 GONE_S = 10.0
 STOPPED_BY_CHAINLIT = "Task manually stopped."
 
+keep_secrets_out_of_logs()
 try:
     host = Host(web.settings())
     desk = Desk.of(records_of(host.settings), host.filled)

@@ -12,6 +12,7 @@ from attack_kit import PASSWORD, Place, asked, opened, start, stop
 from tiny import write_tiny_tokenizer
 from websockets.exceptions import InvalidStatus
 
+from app.page_secret import NAME
 from app.page_welcome import PATH as WELCOME
 from app.rights import OF_THIS_MACHINE
 
@@ -227,7 +228,7 @@ def test_no_file_outside_its_folder_is_served(place: Place, anna: httpx.Client, 
         answer = wire.makefile("rb").read()
     assert b"root:" not in answer
     assert b"SQLite format" not in answer
-    assert (place.home / "login.key").read_bytes() not in answer
+    assert (place.home / NAME).read_bytes() not in answer
 
 
 @pytest.mark.parametrize(
