@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -10,7 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from browser_kit import ROOT, picture
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-sys.path[:0] = [str(ROOT / "tests" / "app"), str(ROOT / "tests" / "engine")]  # the attack kit serves the page
+sys.path.insert(0, str(ROOT / "tests" / "engine"))  # the tiny tokenizer lies beside the engine's tests
+sys.path.insert(0, str(ROOT / "tests" / "app"))  # the kit that serves the page lies there
 
 from attack_kit import PASSWORD, Place, start, stop
 from tiny import write_tiny_tokenizer
@@ -92,4 +94,89 @@ def test_axe_finds_nothing_grave(place: Place, browser: Browser, theme: str, siz
         expect(page.locator("mark").first).to_be_visible(timeout=20_000)
         found["source"] = grave(page)
         picture(page, f"44-source-{name}")
+    told = [f"{where}: {each}" for where, what in found.items() for each in what]
+    assert told == [], "\n".join(told)
+
+
+# Words of documents, people and programs, which are nobody's to translate.
+NOT_OURS = re.compile(
+    r"readonce( ls| rm)?|fake engine \(no model\)|PDF|Word|Excel|PowerPoint|Office|OCR|anna|The tide book|"
+    r"When is high water at the mole\?|High water at the mole is at 06:40 on Monday, says the keeper of the light\.?|"
+    r"See also"
+)
+SAID = """() => {
+    const said = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode())
+        if (!walk.currentNode.parentElement.closest('script, style')) said.push(walk.currentNode.data);
+    for (const name of ['aria-label', 'placeholder', 'title', 'alt'])
+        for (const each of document.querySelectorAll(`[${name}]`)) said.push(each.getAttribute(name));
+    return said;
+}"""
+
+
+def english(page: Page) -> list[str]:
+    """What somebody sees or hears in English words."""
+    page.wait_for_timeout(500)  # what has just opened is mended within a frame
+    left = [NOT_OURS.sub("", said) for said in page.evaluate(SAID)]
+    return sorted({said.strip() for said in left if re.search("[A-Za-z]{3}", said)})
+
+
+def test_the_chinese_page_has_no_english_left(place: Place, browser: Browser) -> None:
+    """Sentences, buttons, hints and what a screen reader says: login, chat, answer, source and each menu."""
+    found: dict[str, list[str]] = {}
+    with context(browser, "light", WIDE, "zh-CN") as held:
+        page = held.new_page()
+        page.goto(f"{place.url}/login")
+        expect(page.locator("input[type=password]")).to_be_visible(timeout=30_000)
+        found["login"] = english(page)
+        log_in(page, place)
+        found["empty chat"] = english(page)
+        ask(page)
+        found["answer"] = english(page)
+        page.locator(".ai-message").last.get_by_role("link", name="[1]").first.click()
+        expect(page.locator("mark").first).to_be_visible(timeout=20_000)
+        found["source"] = english(page)
+        for menu in ("user-nav-button", "thread-options", "readme-button", "search-chats-button", "theme-toggle"):
+            page.locator(f"#{menu}").first.focus()
+            page.keyboard.press("Enter")
+            found[menu] = english(page)
+            page.keyboard.press("Escape")
     assert {where: what for where, what in found.items() if what} == {}
+
+
+FOCUSED = """() => {
+    const at = document.activeElement, style = getComputedStyle(at);
+    const field = at.closest('#message-composer');
+    const bare = (each) => (each.outlineStyle === 'none' || each.outlineWidth === '0px') && each.boxShadow === 'none';
+    return {
+        name: at.getAttribute('aria-label') || at.textContent.trim() || at.placeholder || '',
+        id: at.id, tag: at.tagName, seen: !bare(style) || (field !== null && !bare(getComputedStyle(field))),
+    };
+}"""
+MOST_STOPS = 60
+
+
+def test_a_keyboard_reaches_every_control_and_shows_where_it_is(place: Place, browser: Browser) -> None:
+    """Tab stops at each, by a name, with a ring; Enter on a mark opens its source."""
+    with context(browser, "light", WIDE) as held:
+        page = held.new_page()
+        log_in(page, place)
+        ask(page)
+        page.evaluate("document.activeElement.blur()")
+        stops, rounds = [], 0
+        while len(stops) < MOST_STOPS and rounds < 2:  # the first begins where the question was typed
+            page.keyboard.press("Tab")
+            stop = page.evaluate(FOCUSED)
+            rounds += stop["tag"] == "BODY"
+            stops += [stop] if stop["tag"] != "BODY" else []
+        assert rounds == 2, "the walk comes to its end"
+        assert [stop for stop in stops if not stop["name"] or not stop["seen"]] == []
+        names = {stop["name"].strip("\u2060") for stop in stops}
+        wanted = {"New chat", "Search the chats", "How it works", "Account", "[1]", "Copy", "Good answer", "Bad answer"}
+        wanted |= {"Add documents", "The tide book", "Options of this chat", "Share this chat", "Light or dark"}
+        assert wanted - names == set()
+        ids = {stop["id"] for stop in stops}
+        assert "chat-input" in ids
+        page.locator(".ai-message").last.get_by_role("link", name="[1]").first.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("mark").first).to_be_visible(timeout=20_000)
