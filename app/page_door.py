@@ -1,7 +1,7 @@
 """Decides which requests still come from somebody who is logged in, and how often a login may fail from one address.
 
 It stands before Chainlit: a cookie whose session was ended is taken away, so that Chainlit finds nobody, and so is a
-proxy's header that did not come from a proxy.
+proxy's header that did not come from a proxy. Who is not logged in changes nothing, and uploads nothing.
 """
 
 from __future__ import annotations
@@ -13,20 +13,30 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.page_origin import SESSION_COOKIE, changes
+from app.page_policy import Policy, with_headers
+from app.page_sockets import Sockets
+
 if TYPE_CHECKING:
     from app.page_login import Login
     from app.people import People
 
-_COOKIE = "access_token"
+_COOKIE = SESSION_COOKIE
 _OPEN = ("/assets/", "/public/", "/v1/", "/readonce/welcome", "/readonce/state")
 _LOGINS = ("/login", "/auth/header", "/auth/jwt")
+# What somebody may send before they are known; Chainlit's socket looks at its cookie itself.
+_BEFORE = ("/login", "/logout", "/auth/", "/ws/")
 
 
 class PageDoor:
     """ASGI middleware. Without login it lets everything through, and only looks whether that is still so."""
 
-    def __init__(self, app: ASGIApp, *, login: Login, people: People, header: str, proxies: str) -> None:
+    def __init__(
+        self, app: ASGIApp, *, login: Login, people: People, header: str, proxies: str, policy: Policy
+    ) -> None:
         self.app = app
+        self.policy = policy
+        self.sockets = Sockets(people.sessions)
         self.login = login
         self.people = people
         self.header = header.lower().encode("latin-1")
@@ -44,11 +54,15 @@ class PageDoor:
             await self.app(scope, receive, send)
             return
         token = token_of(scope)
-        known = token is not None and await run_in_threadpool(self.login.person_of, token) is not None
+        person = await run_in_threadpool(self.login.person_of, token) if token is not None else None
+        known = person is not None
         # Chainlit would take a cookie's words from this header too.
         scope = _without(scope, b"authorization") if known else _without(scope, b"authorization", b"cookie")
-        if path == "/readonce/picked" and not known:
-            await JSONResponse({}, 401)(scope, receive, send)
+        if scope["type"] == "websocket" and person is not None:
+            await self.sockets.serve(self.app, scope, receive, send, (person.name, person.session))
+        elif changes(scope.get("method", "GET")) and not known and not path.startswith(_BEFORE):
+            sentence = "You are not logged in: load the page again and log in."
+            await self._say(401, sentence, scope, receive, send)
         elif path in _LOGINS and scope.get("method") == "POST":
             await self._log_in(scope, receive, send, address)
         else:
@@ -56,9 +70,7 @@ class PageDoor:
 
     async def _log_in(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         if not await run_in_threadpool(self.people.address_may_try, address):
-            await JSONResponse({"detail": "Too many logins failed; try again in half an hour."}, 429)(
-                scope, receive, send
-            )
+            await self._say(429, "Too many logins failed; try again in half an hour.", scope, receive, send)
             return
         status = 0
 
@@ -70,6 +82,9 @@ class PageDoor:
         await self.app(scope, receive, _safe_cookies(scope, noted))
         if status == 401:
             await run_in_threadpool(self.people.address_failed, address)
+
+    async def _say(self, status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
+        await JSONResponse({"detail": sentence}, status)(scope, receive, with_headers(send, self.policy))
 
 
 def token_of(scope: Scope) -> str | None:
@@ -99,17 +114,24 @@ def _without(scope: Scope, *names: bytes) -> Scope:
 
 
 def _safe_cookies(scope: Scope, send: Send) -> Send:
-    """Over HTTPS, a proxy's too, cookies travel over HTTPS only."""
+    """No cookie goes along from another site; over HTTPS, a proxy's too, they travel over HTTPS only."""
     headers = dict(scope["headers"])
-    if scope.get("scheme") not in ("https", "wss") and headers.get(b"x-forwarded-proto", b"") != b"https":
-        return send
+    secure = scope.get("scheme") in ("https", "wss") or headers.get(b"x-forwarded-proto", b"") == b"https"
 
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [
-                (name, value + b"; Secure") if name.lower() == b"set-cookie" and b"secure" not in value.lower() else
-                (name, value) for name, value in message.get("headers", [])
-            ]  # fmt: skip
+                (name, _safe(value, secure) if name.lower() == b"set-cookie" else value)
+                for name, value in message.get("headers", [])
+            ]
         await send(message)
 
     return wrapped
+
+
+def _safe(cookie: bytes, secure: bool) -> bytes:
+    parts = [part.strip() for part in cookie.split(b";")]
+    kept = [part for part in parts if part.lower() not in (b"secure", b"samesite=none")]
+    if not any(part.lower().startswith(b"samesite=") for part in kept):
+        kept.append(b"SameSite=lax")
+    return b"; ".join([*kept, b"Secure"] if secure else kept)

@@ -1,39 +1,28 @@
-"""Decides what the page lets through, around Chainlit's server: which origins, how large a body, what a page may load.
+"""Decides what the page lets through, around Chainlit's server: from whom, how large a body, with which headers back.
 
-Chainlit reads an upload to its end before it looks at its size, answers an empty file with an error page, lets any site
-open a socket, and loads two style sheets from elsewhere (behind a firewall the page then waits for them).
+Chainlit reads an upload to its end before it looks at its size, answers an empty file with an error page, serves it as
+what its sender called it, and lets any site open a socket.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# The page's JSX elements are compiled in the browser, which needs 'unsafe-eval'; nothing is loaded from elsewhere.
-POLICY = "; ".join(
-    [
-        "default-src 'self'",
-        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
-        "worker-src 'self' blob:",
-        "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data: blob:",
-        "media-src 'self' blob:",
-        "font-src 'self' data:",
-        "connect-src 'self' ws: wss:",
-        "object-src 'none'",
-        "base-uri 'self'",
-        "form-action 'self'",
-        "frame-ancestors 'self'",
-    ]
-)
+from app.api_forms import problem_body
+from app.page_origin import from_elsewhere, is_called
+from app.page_policy import Policy, with_headers
+from app.problem import Problem
+
+UPLOAD = "/project/file"
+_API = "/v1/"
 _SLACK_BYTES = 64 * 1024
+# What is no file: a login, an action, a question with all that was said before it.
+_FORM_BYTES = 4 * 1024 * 1024
 _PICKED_BYTES = 1024
-_FOREIGN_LINK = re.compile(r"""<link\b[^>]*\bhref="https?://[^>]*>\s*""")
 
 StateOf = Callable[[str], dict[str, str]]
 """Takes an Accept-Language header, gives what /readonce/state answers."""
@@ -42,102 +31,99 @@ Picked = Callable[[str], None]
 """Takes the name that somebody has picked to ask about; returns at once."""
 
 
-def without_foreign_links(html: str) -> str:
-    """The page without the style sheets of other hosts; no policy keeps a browser from connecting ahead to those."""
-    return _FOREIGN_LINK.sub("", html)
-
-
 class TooLargeError(Exception):
     """A body that goes on past the limit."""
 
 
 class PageGuard:
-    """ASGI middleware; the innermost thing that is ours between the network and Chainlit."""
+    """ASGI middleware; the innermost thing that is ours between the network and Chainlit.
 
-    def __init__(self, app: ASGIApp, *, state_of: StateOf, picked: Picked, most_mib: int) -> None:
+    Args:
+        names: The names that the page may be asked by; None: any, as where everybody logs in.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        state_of: StateOf,
+        picked: Picked,
+        most_mib: int,
+        policy: Policy,
+        names: Callable[[], frozenset[str] | None],
+    ) -> None:
         self.app = app
         self.state_of = state_of
         self.picked = picked
-        self.most_bytes = most_mib * 1024 * 1024 + _SLACK_BYTES
-        self.too_large = f"it is larger than {most_mib} MB; split it."
+        self.policy = policy
+        self.names = names
+        self.most_mib = most_mib
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if _from_elsewhere(headers):
-            await _refuse(scope, send)
-            return
-        if scope["type"] == "websocket":
-            await self.app(scope, receive, send)
-            return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if path == "/readonce/state":
+        if scope["type"] == "http":
+            send = with_headers(send, self.policy, brought=path.startswith(f"{UPLOAD}/"))
+        names = self.names()
+        if names is not None and not is_called(headers.get("host", ""), names):
+            sentence = "This page has another address: use http://localhost, or say in CHAINLIT_URL how it is called."
+            await _refuse(scope, send, 421, Problem("wrong_host", sentence))
+        elif from_elsewhere(scope.get("method", "GET"), headers):
+            await _refuse(scope, send, 403, Problem("other_origin", "This page answers its own origin only."))
+        elif scope["type"] == "websocket":
+            await self.app(scope, receive, send)
+        elif path == "/readonce/state":
             await _answer(send, 200, self.state_of(headers.get("accept-language", "")))
         elif path == "/readonce/picked" and scope["method"] == "POST":
             message = await receive()
             self.picked(message.get("body", b"")[:_PICKED_BYTES].decode("utf-8", "replace"))
             await _answer(send, 200, {})
-        elif path == "/project/file" and scope["method"] == "POST":
-            await self._upload(scope, receive, send, headers)
         else:
-            await self.app(scope, receive, _with_headers(send))
+            await self._limited(scope, receive, send, headers)
 
-    async def _upload(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
-        """Lets an upload through up to the limit, and answers what Chainlit would let become an error page."""
+    async def _limited(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        """Lets a body through up to its limit; of an upload, answers what Chainlit would let become an error page."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        is_file = headers.get("content-type", "").startswith("multipart/") and not path.startswith(_API)
+        most = self.most_mib * 1024 * 1024 + _SLACK_BYTES if is_file or path == UPLOAD else _FORM_BYTES
+        what = f"it is larger than {self.most_mib} MB; split it." if most != _FORM_BYTES else "it is too large."
+        refusal = Problem("too_large", what)
         length = headers.get("content-length", "0")
-        if length.isdigit() and int(length) > self.most_bytes:
-            await _answer(send, 413, {"detail": self.too_large})
+        if length.isdigit() and int(length) > most:
+            await _refuse(scope, send, 413, refusal)
             return
-        taken, started = 0, False
+        taken, started, over = 0, False, False
 
         async def counted() -> Message:
-            nonlocal taken
+            nonlocal taken, over
             message = await receive()
             taken += len(message.get("body", b""))
-            if taken > self.most_bytes:
+            if taken > most:
+                over = True
                 raise TooLargeError
             return message
 
         async def noted(message: Message) -> None:
             nonlocal started
+            if over and not started:
+                return  # what the app makes of a body that was cut off; the refusal is ours
             started = True
-            await _with_headers(send)(message)
+            await send(message)
 
         try:
             await self.app(scope, counted, noted)
         except TooLargeError:
-            if not started:
-                await _answer(send, 413, {"detail": self.too_large})
+            pass
         except Exception:
-            if started:
+            if started or path != UPLOAD:
                 raise
             await _answer(send, 400, {"detail": "there is nothing in it, or it can't be received."})
-
-
-def _from_elsewhere(headers: dict[str, str]) -> bool:
-    """True where another site's page sends this; a proxy in front tells the outer host by X-Forwarded-Host."""
-    origin = headers.get("origin")
-    if origin is None:
-        return False
-    own = {headers.get("host", ""), *(name.strip() for name in headers.get("x-forwarded-host", "").split(","))}
-    return urlsplit(origin).netloc not in own - {""}
-
-
-def _with_headers(send: Send) -> Send:
-    async def wrapped(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [
-                *message.get("headers", []),
-                (b"content-security-policy", POLICY.encode()),
-                (b"x-content-type-options", b"nosniff"),
-                # Without any a browser would not tell of our own forms where they come from.
-                (b"referrer-policy", b"same-origin"),
-            ]
-        await send(message)
-
-    return wrapped
+            return
+        if over and not started:
+            await _refuse(scope, send, 413, refusal)
 
 
 async def _answer(send: Send, status: int, values: dict[str, Any]) -> None:
@@ -151,8 +137,9 @@ async def _answer(send: Send, status: int, values: dict[str, Any]) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _refuse(scope: Scope, send: Send) -> None:
+async def _refuse(scope: Scope, send: Send, status: int, problem: Problem) -> None:
+    """As a page wants it, and in OpenAI's form too, for programs."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
     else:
-        await _answer(send, 403, {"detail": "This page answers its own origin only."})
+        await _answer(send, status, {"detail": problem.message, **problem_body(problem)[1]})

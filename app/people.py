@@ -80,6 +80,13 @@ class People:
             row = connection.execute(select(records.people).where(records.people.c.name == name)).first()
             return _person(connection, name) if row and not row.disabled and row.session == session else None
 
+    def sessions(self) -> frozenset[tuple[str, int]]:
+        """The name and the number of each session that goes on."""
+        table = records.people
+        with self._records.reading() as connection:
+            rows = connection.execute(select(table.c.name, table.c.session).where(~table.c.disabled)).all()
+            return frozenset((row.name, row.session) for row in rows)
+
     # -- changing
 
     def add(

@@ -33,10 +33,13 @@ from app.page_adding import add_on_page
 from app.page_adding import files_state as state_of_files
 from app.page_answer import answer_on_page
 from app.page_chat_rights import ChatRights
+from app.page_discreet import keep_secrets_out_of_logs
 from app.page_door import PageDoor
-from app.page_guard import PageGuard, without_foreign_links
+from app.page_guard import PageGuard
 from app.page_host import Host
 from app.page_login import Login
+from app.page_origin import own_names
+from app.page_policy import Policy
 from app.page_secret import sign_logins
 from app.page_sources import open_source as source_of
 from app.problem import Problem
@@ -47,6 +50,7 @@ from app.words import Language
 GONE_S = 10.0
 STOPPED_BY_CHAINLIT = "Task manually stopped."
 
+keep_secrets_out_of_logs()
 try:
     host = Host(web.settings())
     desk = Desk.of(records_of(host.settings), host.filled)
@@ -70,10 +74,11 @@ if not login.on:
     cl.header_auth_callback(page_person.local_person)
 if chainlit_server.app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
     html_of_chainlit: Callable[[str], str] = chainlit_server.get_html_template
+    policy = Policy()
 
     def _html(root_path: str) -> str:
-        html = without_foreign_links(html_of_chainlit(root_path))
-        return html if login.on else page_person.without_user_menu(html)
+        html = html_of_chainlit(root_path)
+        return policy.page(html if login.on else page_person.without_user_menu(html))
 
     chainlit_server.get_html_template = _html
     # To its page an empty `accept` means all kinds, to its server none: app/page_uploads.py looks at the kind.
@@ -86,6 +91,8 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
         },
         picked=lambda name: page_documents.picked_soon(host, name),
         most_mib=host.settings.max_file_mib,
+        policy=policy,
+        names=lambda: None if login.on else own_names(),
     )
     chainlit_server.app.add_middleware(page_person.LocalLogin, with_login=lambda: login.on)
     chainlit_server.app.add_middleware(
@@ -94,6 +101,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
         people=desk.people,
         header=host.settings.login_header,
         proxies=host.settings.login_proxies,
+        policy=policy,
     )
     # Before Chainlit's own routes, of which the last one takes every path.
     chainlit_server.app.router.routes[:0] = [

@@ -1,6 +1,7 @@
 // Shows what the engine is doing while the page is already open. The answer comes from app/page_guard.py.
 (() => {
   const root = document.querySelector('meta[property="og:root_path"]')?.content || '';
+  import(`${root}/public/readonce_names.js`);
   const pill = document.createElement('div');
   pill.id = 'ro-state';
   pill.setAttribute('role', 'status');

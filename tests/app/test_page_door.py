@@ -19,6 +19,7 @@ from app import page_login, page_welcome
 from app.desk import Desk, is_this_machine, login_needed
 from app.page_door import PageDoor
 from app.page_login import Login
+from app.page_policy import Policy
 from app.page_secret import secret
 from app.people import MOST_FAILURES_AN_ADDRESS
 from app.problem import Problem
@@ -57,7 +58,9 @@ def client(people: Desk, login: Login) -> Iterator[TestClient]:
     routes = [Route("/user", echo), Route("/assets/x", echo), Route("/login", log_in, methods=["POST"])]
     routes += [Route(page_welcome.PATH, page_welcome.welcome(lambda: people.people), methods=["GET", "POST"])]
     app = Starlette(routes=routes)
-    app.add_middleware(PageDoor, login=login, people=people.people, header="X-User", proxies="127.0.0.1, 192.0.2.1")
+    app.add_middleware(
+        PageDoor, login=login, people=people.people, header="X-User", proxies="127.0.0.1, 192.0.2.1", policy=Policy()
+    )
     with TestClient(app, client=("192.0.2.1", 50_000)) as made:
         yield made
 

@@ -14,7 +14,9 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.page_guard import PageGuard, without_foreign_links
+from app.page_guard import PageGuard
+from app.page_origin import own_names
+from app.page_policy import Policy
 
 
 async def upload(request: Request) -> JSONResponse:
@@ -39,6 +41,7 @@ def state_of(accept: str) -> dict[str, str]:
 
 
 PICKED: list[str] = []
+POLICY = Policy()
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def client() -> Iterator[TestClient]:
     app = Starlette(
         routes=[Route("/", hello), Route("/project/file", upload, methods=["POST"]), WebSocketRoute("/ws", socket)]
     )
-    app.add_middleware(PageGuard, state_of=state_of, picked=PICKED.append, most_mib=1)
+    app.add_middleware(PageGuard, state_of=state_of, picked=PICKED.append, most_mib=1, policy=POLICY, names=own_names)
     PICKED.clear()
     with TestClient(app, base_url="http://localhost:8756") as client:
         yield client
@@ -72,7 +75,7 @@ def test_the_page_names_no_other_host_to_connect_to() -> None:
     index = Path(str(find_spec("chainlit").origin)).parent / "frontend" / "dist" / "index.html"
     html = index.read_text(encoding="utf-8")
     assert "https://" in html
-    cleaned = without_foreign_links(html)
+    cleaned = Policy().page(html)
     assert "https://" not in cleaned
     assert '<link rel="stylesheet" crossorigin href="/assets/' in cleaned
     assert cleaned.count("<script") == html.count("<script")

@@ -1,0 +1,182 @@
+"""What axe, a keyboard and a screen reader find on the page, light and dark, wide and narrow, in both languages."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser_kit import ROOT, picture
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+sys.path.insert(0, str(ROOT / "tests" / "engine"))  # the tiny tokenizer lies beside the engine's tests
+sys.path.insert(0, str(ROOT / "tests" / "app"))  # the kit that serves the page lies there
+
+from attack_kit import PASSWORD, Place, start, stop
+from tiny import write_tiny_tokenizer
+
+from app.page_welcome import link
+from app.rights import OF_THIS_MACHINE
+
+pytestmark = pytest.mark.browser
+
+GRAVE = ("serious", "critical")
+WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+LOOKS = [("light", WIDE), ("dark", WIDE), ("light", PHONE), ("dark", PHONE)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    tokenizer = write_tiny_tokenizer(tmp_path_factory.mktemp("tiny"), qwen=True)
+    made = start(tmp_path_factory.mktemp("looks") / "home", tokenizer)
+    yield made
+    stop(made)
+
+
+def context(browser: Browser, theme: str, size: dict[str, int], locale: str = "en-US") -> BrowserContext:
+    return browser.new_context(viewport=size, locale=locale, color_scheme=theme)  # type: ignore[arg-type]
+
+
+def log_in(page: Page, place: Place) -> None:
+    page.goto(f"{place.url}/login")
+    page.fill("input[name=email], input[type=email], input[type=text]", "anna")
+    page.fill("input[type=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.locator("#chat-input")).to_be_visible(timeout=30_000)
+    expect(page.locator("#mode-picker-trigger-document")).to_be_visible(timeout=30_000)
+
+
+def ask(page: Page) -> None:
+    page.fill("#chat-input", "When is high water at the mole?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("receipt")).to_have_count(1, timeout=60_000)
+
+
+def grave(page: Page) -> list[str]:
+    """What axe finds serious or critical: the rule, what it is about, and where."""
+    page.evaluate(
+        "Promise.all(document.getAnimations().filter(each => each.effect.getComputedTiming().iterations === 1)"
+        ".map(each => each.finished.catch(() => {})))"
+    )
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {each['help']}: {node['html'][:160]} ({node.get('failureSummary', '')[:200]})"
+        for each in found
+        if each["impact"] in GRAVE
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize(("theme", "size"), LOOKS, ids=["light", "dark", "phone", "dark phone"])
+def test_axe_finds_nothing_grave(place: Place, browser: Browser, theme: str, size: dict[str, int]) -> None:
+    """The welcome of a new person, login, empty chat, an answer, and its source opened."""
+    found: dict[str, list[str]] = {}
+    secret = place.desk.people.reset(OF_THIS_MACHINE, "ben")
+    with context(browser, theme, size) as held:
+        page = held.new_page()
+        name = f"{theme}-{size['width']}"
+        page.goto(link("localhost", place.port, secret))
+        found["welcome"] = grave(page)
+        picture(page, f"40-welcome-{name}")
+        page.goto(f"{place.url}/login")
+        expect(page.locator("input[type=password]")).to_be_visible(timeout=30_000)
+        found["login"] = grave(page)
+        picture(page, f"41-login-{name}")
+        log_in(page, place)
+        found["empty chat"] = grave(page)
+        picture(page, f"42-empty-{name}")
+        ask(page)
+        found["answer"] = grave(page)
+        picture(page, f"43-answer-{name}")
+        page.locator(".ai-message").last.get_by_role("link", name="[1]").first.click()
+        expect(page.locator("mark").first).to_be_visible(timeout=20_000)
+        found["source"] = grave(page)
+        picture(page, f"44-source-{name}")
+    told = [f"{where}: {each}" for where, what in found.items() for each in what]
+    assert told == [], "\n".join(told)
+
+
+# Words of documents, people and programs, which are nobody's to translate.
+NOT_OURS = re.compile(
+    r"readonce( ls| rm)?|fake engine \(no model\)|PDF|Word|Excel|PowerPoint|Office|OCR|anna|The tide book|"
+    r"When is high water at the mole\?|High water at the mole is at 06:40 on Monday, says the keeper of the light\.?|"
+    r"See also"
+)
+SAID = """() => {
+    const said = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode())
+        if (!walk.currentNode.parentElement.closest('script, style')) said.push(walk.currentNode.data);
+    for (const name of ['aria-label', 'placeholder', 'title', 'alt'])
+        for (const each of document.querySelectorAll(`[${name}]`)) said.push(each.getAttribute(name));
+    return said;
+}"""
+
+
+def english(page: Page) -> list[str]:
+    """What somebody sees or hears in English words."""
+    page.wait_for_timeout(500)  # what has just opened is mended within a frame
+    left = [NOT_OURS.sub("", said) for said in page.evaluate(SAID)]
+    return sorted({said.strip() for said in left if re.search("[A-Za-z]{3}", said)})
+
+
+def test_the_chinese_page_has_no_english_left(place: Place, browser: Browser) -> None:
+    """Sentences, buttons, hints and what a screen reader says: login, chat, answer, source and each menu."""
+    found: dict[str, list[str]] = {}
+    with context(browser, "light", WIDE, "zh-CN") as held:
+        page = held.new_page()
+        page.goto(f"{place.url}/login")
+        expect(page.locator("input[type=password]")).to_be_visible(timeout=30_000)
+        found["login"] = english(page)
+        log_in(page, place)
+        found["empty chat"] = english(page)
+        ask(page)
+        found["answer"] = english(page)
+        page.locator(".ai-message").last.get_by_role("link", name="[1]").first.click()
+        expect(page.locator("mark").first).to_be_visible(timeout=20_000)
+        found["source"] = english(page)
+        for menu in ("user-nav-button", "thread-options", "readme-button", "search-chats-button", "theme-toggle"):
+            page.locator(f"#{menu}").first.focus()
+            page.keyboard.press("Enter")
+            found[menu] = english(page)
+            page.keyboard.press("Escape")
+    assert {where: what for where, what in found.items() if what} == {}
+
+
+FOCUSED = """() => {
+    const at = document.activeElement, style = getComputedStyle(at);
+    const field = at.closest('#message-composer');
+    const bare = (each) => (each.outlineStyle === 'none' || each.outlineWidth === '0px') && each.boxShadow === 'none';
+    return {
+        name: at.getAttribute('aria-label') || at.textContent.trim() || at.placeholder || '',
+        id: at.id, tag: at.tagName, seen: !bare(style) || (field !== null && !bare(getComputedStyle(field))),
+    };
+}"""
+MOST_STOPS = 60
+
+
+def test_a_keyboard_reaches_every_control_and_shows_where_it_is(place: Place, browser: Browser) -> None:
+    """Tab stops at each, by a name, with a ring; Enter on a mark opens its source."""
+    with context(browser, "light", WIDE) as held:
+        page = held.new_page()
+        log_in(page, place)
+        ask(page)
+        page.evaluate("document.activeElement.blur()")
+        stops, rounds = [], 0
+        while len(stops) < MOST_STOPS and rounds < 2:  # the first begins where the question was typed
+            page.keyboard.press("Tab")
+            stop = page.evaluate(FOCUSED)
+            rounds += stop["tag"] == "BODY"
+            stops += [stop] if stop["tag"] != "BODY" else []
+        assert rounds == 2, "the walk comes to its end"
+        assert [stop for stop in stops if not stop["name"] or not stop["seen"]] == []
+        names = {stop["name"].strip("\u2060") for stop in stops}
+        wanted = {"New chat", "Search the chats", "How it works", "Account", "[1]", "Copy", "Good answer", "Bad answer"}
+        wanted |= {"Add documents", "The tide book", "Options of this chat", "Share this chat", "Light or dark"}
+        assert wanted - names == set()
+        ids = {stop["id"] for stop in stops}
+        assert "chat-input" in ids
+        page.locator(".ai-message").last.get_by_role("link", name="[1]").first.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("mark").first).to_be_visible(timeout=20_000)
