@@ -193,7 +193,7 @@ class Corpus:
         Raises:
             IngestError: `rebuild_running`.
         """
-        embedder = self._embedders.for_rebuild(self.languages(None))
+        embedder = self._embedders.for_rebuild()
         return rebuild(self._home, self._database, self._store, self._changes, embedder, self.settings, progress)
 
     # -- keeping
@@ -337,7 +337,7 @@ class Corpus:
             return self._searched(question, scope, k, also, across)
         except IngestError as error:
             # Between choosing the base's embedder and searching, a rebuild put another one's passages in place.
-            if error.code != "embedder_changed" or self._embedders.for_text().name != self._embedders.base_name:
+            if error.code != "embedder_changed" or self._embedders.in_use().name != self._embedders.base_name:
                 raise
             return self._searched(question, scope, k, also, across)
 
@@ -378,7 +378,7 @@ class Corpus:
     @property
     def embedder(self) -> Embedder:
         """The one in use; loaded when first asked for (seconds)."""
-        return self._embedders.for_text()
+        return self._embedders.in_use()
 
 
 def _in(kb: str | None) -> str:
