@@ -103,10 +103,10 @@ def turns(languages: Sequence[str | None], together: Mapping[str | None, float],
             where that is not known is missing.
         is_sure: Whether a passage in the question's own language means what it asks (`Found.is_sure`).
 
-    Where it is sure, the question's own language has four places for one of each other: other languages are looked at
-    because little was found, and then meaning has found it. Else the question's own language has two places for one of each other, where its passages hold at least as much as those
-    of any other; else the one that holds most comes first and all have equal turns. So the best of what a question's
-    own words find never falls behind by more than a place for each language.
+    Where it is sure, the question's own language has four places for one of each other: they are looked at because
+    little was found by words, and meaning has found it. Else it has two for one, where its passages hold at least as
+    much as those of any other; else the one that holds most comes first and all have equal turns. So the best of what a
+    question's own words find never falls behind by more than a place for each language.
     """
     own, others = languages[0], [language for language in languages[1:] if language in together]
     best = max(others, key=lambda language: together[language], default=None)

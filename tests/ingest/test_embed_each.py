@@ -103,6 +103,7 @@ def test_the_packaged_ones_never_take_each_others_passages_for_evidence():
         each.embed_question("渡轮几点离开？"),
     )
     low, high = each.scale("When does the ferry leave?"), each.scale("渡轮几点离开？")
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     assert float(english @ asked_in_english) >= low.evidence > float(chinese @ asked_in_english)
     assert float(chinese @ asked_in_chinese) >= high.evidence > high.unlike > float(english @ asked_in_chinese)
