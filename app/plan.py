@@ -43,6 +43,11 @@ SPLIT = 0.4
 # The share of a question's words in a passage from which on no other wording is looked for. Measured: 5 of 6 questions
 # of fact have more, as has 1 of 10 that are asked in another language than the document's.
 WELL_FOUND = 0.25
+# From here on words alone say that it was found. Below, meaning has to agree: the passage is among so many nearest.
+# Measured: of 111 questions of fact whose words find a quarter, 7 are then looked for in other words too, and 7 of 8
+# that are asked in everyday words or in another language.
+FOUND_BY_WORDS = 0.5
+NEAREST = 5
 
 
 @dataclass(frozen=True)
@@ -149,8 +154,14 @@ def _queries(question: str, conversation: Conversation | None) -> list[tuple[str
 
 
 def is_well_found(hits: Iterable[Hit]) -> bool:
-    """Whether a question's own words have found what they ask for."""
-    return any(hit.keyword_score >= WELL_FOUND for hit in hits)
+    """Whether a question's own words have found what they ask for, and its meaning does not speak against it."""
+    hits = list(hits)
+    nearest = sorted((hit.dense_score for hit in hits), reverse=True)[NEAREST - 1 : NEAREST]
+    return any(
+        hit.keyword_score >= FOUND_BY_WORDS
+        or (hit.keyword_score >= WELL_FOUND and hit.dense_score >= (nearest[0] if nearest else 0.0))
+        for hit in hits
+    )
 
 
 def _scores(corpus: Corpus, searches: Sequence[_Search]) -> dict[tuple[str, int], float]:

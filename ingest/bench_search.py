@@ -175,7 +175,7 @@ def _measured(job: SearchJob) -> SearchFigures:
     with database.reading() as connection:
         roster = Rosters().of(connection)
         nearest, exact = NearestPassages(open_home(job.index, path)), NearestPassages(open_home("numpy", path))
-        words = _spread(lambda one: shares_of_words(connection, one.text, roster, None, _POOL), questions)
+        words = _spread(lambda one: shares_of_words(connection, one.text, roster).best(_POOL, None), questions)
         meaning = _spread(lambda one: nearest.search(connection, identity, roster, one.vector, _POOL, None), questions)
         differing = sum(
             set(nearest.search(connection, identity, roster, one.vector, _POOL, None))

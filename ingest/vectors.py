@@ -36,19 +36,29 @@ class NearestPassages:
         vector: Vectors,
         k: int,
         allowed: Ids | None,
-        also: Iterable[int] = (),
     ) -> dict[int, float]:
-        """Cosine by passage id: of the `k` nearest, nearest first, and of `also`.
+        """Cosine by passage id, of the `k` nearest, nearest first.
 
         `connection` is in a transaction, whose state is what is searched, and `roster` is of that state or a later one.
         Ids that `connection` does not see may be among the results, and the caller leaves them out.
         """
         with self._lock:
             index = self._following(connection, identity, roster)
-            found = dict(index.search(vector, k, allowed))
-            others = np.array([id_ for id_ in also if id_ not in found], dtype=np.int64)
-            ids, vectors = index.vectors(others) if len(others) else (others, np.empty((0, len(vector))))
-            return found | dict(zip(ids.tolist(), (vectors @ vector).tolist(), strict=True))
+            return dict(index.search(vector, k, allowed))
+
+    def cosines(
+        self,
+        connection: sqlite3.Connection,
+        identity: EmbedderIdentity,
+        roster: Roster,
+        vector: Vectors,
+        ids: Iterable[int],
+    ) -> dict[int, float]:
+        """Cosine by passage id, of those of `ids` that have a vector. Otherwise as `search`."""
+        with self._lock:
+            index = self._following(connection, identity, roster)
+            found, vectors = index.vectors(np.fromiter(ids, dtype=np.int64))
+            return dict(zip(found.tolist(), (vectors @ vector).tolist(), strict=True))
 
     def _following(self, connection: sqlite3.Connection, identity: EmbedderIdentity, roster: Roster) -> VectorIndex:
         wanted = IndexState(base_id(connection), generation(connection), identity.name, identity.dimension)

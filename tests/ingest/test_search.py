@@ -52,6 +52,19 @@ def test_the_language_that_holds_most_of_what_is_asked_leads():
     assert turns(["en"], {"en": 0.2}) == [0]
 
 
+def test_a_language_in_which_meaning_is_sure_keeps_four_places_of_five():
+    """Whatever the dictionary says of the others; each of them keeps one."""
+    assert turns(["en", "zh"], {"en": 0.1, "zh": 0.9}, is_sure=True) == [0, 0, 0, 0, 1]
+    assert turns(["en", "de", "zh"], {}, is_sure=True) == [0, 0, 0, 0, 1, 2]
+
+
+def test_a_wording_is_sure_from_a_cosine_on_and_never_by_words():
+    assert not Found("en", {1: 0.39}, {1: 1.0}, 0.33, 0.40).is_sure
+    assert Found("en", {1: 0.39, 2: 0.40}, {}, 0.33, 0.40).is_sure
+    assert not Found("en", {1: 1.0}, {}, None).is_sure
+    assert not Found("en", {}, {}, 0.33, 0.40).is_sure
+
+
 def wording(language: str, words: dict[int, float], floor: float | None = None) -> Found:
     return Found(language, {}, words, floor)
 
@@ -116,6 +129,20 @@ def test_a_further_wording_keeps_to_the_base_and_the_documents_that_were_asked(c
     assert found(corpus, "crimson", also=also, kb="other") == [manuals["other"]]
     assert found(corpus, "crimson", also=also, kb="other", doc_ids=[manuals["pump"]]) == []
     assert found(corpus, "crimson", also=also, doc_ids=[]) == []
+
+
+def test_each_wording_counts_for_passages_that_are_among_no_wordings_best(corpus, write, monkeypatch):
+    """A score says all that is known of a passage, however few are looked up for each wording.
+
+    Each wording brings the passage that it finds best; each of both is measured with both.
+    """
+    monkeypatch.setattr("ingest.search.POOL", 1)
+    corpus.add(write("pump.txt", "The crimson pump stops at midnight beside the boiler."))
+    corpus.add(write("boiler.txt", "A boiler of brass heats the hall, and no pump."))
+    narrow = {hit.text: hit.score for hit in corpus.search("crimson pump", k=1, also=["brass boiler"])}
+    monkeypatch.setattr("ingest.search.POOL", 200)
+    wide = {hit.text: hit.score for hit in corpus.search("crimson pump", k=1, also=["brass boiler"])}
+    assert narrow == wide
 
 
 def test_an_empty_wording_changes_nothing(corpus, manuals):

@@ -72,7 +72,7 @@ def test_one_word_weighs_what_sqlite_says(library, word):
         most += rarity * 2.2
         for id_, weight in having.items():
             true[id_] = true.get(id_, 0.0) + rarity * weight
-    found = shares_of_words(connection, word, roster, None, 1000)
+    found = shares_of_words(connection, word, roster).best(1000, None)
     assert found == {id_: pytest.approx(weight / most, rel=1e-6) for id_, weight in true.items()}
     assert list(found.values()) == sorted(found.values(), reverse=True)
 
@@ -81,11 +81,25 @@ def test_only_what_is_allowed_is_ranked_but_rarity_goes_by_all(library):
     """A word's weight does not change with who asks."""
     connection = library._database.connection
     roster = Rosters().of(connection)
-    everywhere = shares_of_words(connection, "valve boiler", roster, None, 1000)
+    shares = shares_of_words(connection, "valve boiler", roster)
+    everywhere = shares.best(1000, None)
     (last, share) = list(everywhere.items())[-1]
-    assert shares_of_words(connection, "valve boiler", roster, np.array([last]), 1) == {last: share}
-    assert shares_of_words(connection, "valve boiler", roster, np.array([], dtype=np.int64), 9) == {}
-    assert list(shares_of_words(connection, "valve boiler", roster, None, 2)) == list(everywhere)[:2]
+    assert shares.best(1, np.array([last])) == {last: share}
+    assert shares.best(9, np.array([], dtype=np.int64)) == {}
+    assert list(shares.best(2, None)) == list(everywhere)[:2]
+
+
+def test_any_passage_can_be_asked_for_its_share(library):
+    """What is not among the best has the same share as where all are asked for; ids that nobody has have none."""
+    connection = library._database.connection
+    roster = Rosters().of(connection)
+    shares = shares_of_words(connection, "valve boiler", roster)
+    everywhere = shares.best(1000, None)
+    last = list(everywhere)[-1]
+    assert shares.of([last, 10**6]) == {last: everywhere[last]}
+    assert shares.of(reversed(everywhere)) == everywhere
+    assert list(shares.of(reversed(everywhere))) == list(everywhere)
+    assert shares_of_words(connection, "", roster).of([last]) == {}
 
 
 def test_stems_are_those_of_the_keyword_index():

@@ -1,0 +1,90 @@
+"""Decides the order of the first hits by reading each beside the question, where a cross-encoder is named.
+
+It sees what vectors and words can't: both texts at once. It costs a reading of each hit, so only the first are read; it
+moves them, and never adds or drops one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ingest.document import IngestError
+from ingest.search import Hit
+from ingest.settings import IngestSettings
+
+MOST_READ = 20
+"""So many of the first hits are read."""
+_BATCH = 8
+
+
+class Reranker(Protocol):
+    """Safe to call from several threads."""
+
+    def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """How well each text answers the question; the higher, the better, comparable within one call."""
+        ...
+
+
+class CrossEncoderReranker:
+    """Any cross-encoder in sentence-transformers' layout; loaded with the first question (seconds).
+
+    Args:
+        source: A folder or a hub id.
+        offline: True where the network is not asked.
+    """
+
+    def __init__(self, source: str, *, offline: bool) -> None:
+        self._source, self._offline = source, offline
+        self._lock = threading.Lock()
+        self._model: Any = None
+
+    def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """As `Reranker.scores`; what is longer than the model reads is cut off.
+
+        Raises:
+            IngestError: `reranker_missing`.
+        """
+        with self._lock:  # its tokenizer serves one at a time
+            if self._model is None:
+                self._model = self._loaded()
+            made = self._model.predict([(question, text) for text in texts], batch_size=_BATCH, show_progress_bar=False)
+        return [float(score) for score in made]
+
+    def _loaded(self) -> Any:
+        try:
+            from sentence_transformers import CrossEncoder
+            from transformers.utils import logging
+
+            logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # ships without types
+            model = CrossEncoder(
+                self._source, device="cpu", trust_remote_code=False, local_files_only=self._offline, num_labels=1
+            )
+        except (ImportError, OSError, ValueError, RuntimeError) as error:
+            where = "from this machine" if self._offline else "from this machine nor from its hub"
+            raise IngestError(
+                "reranker_missing",
+                f"The reranker {self._source} can't be loaded {where}: check its name or folder and the connection, or "
+                "leave the setting empty.",
+            ) from error
+        return model
+
+
+def named_reranker(settings: IngestSettings) -> Reranker | None:
+    """The one that the settings name; None where they name none."""
+    return CrossEncoderReranker(settings.reranker, offline=settings.offline) if settings.reranker else None
+
+
+def reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """All of `hits`, the first `MOST_READ` in the reranker's order, equal ones as they were; scores stay the search's.
+
+    Raises:
+        IngestError: As `reranker.scores`.
+    """
+    first = hits[:MOST_READ]
+    if len(first) < 2:
+        return tuple(hits)
+    scores = reranker.scores(question, [hit.text for hit in first])
+    order = sorted(range(len(first)), key=lambda at: -scores[at])
+    return (*(first[at] for at in order), *hits[MOST_READ:])
