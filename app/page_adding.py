@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ingest.corpus import Added
 
 _background: set[asyncio.Task[Any]] = set()
+_keeping: set[asyncio.Task[Any]] = set()
 _cards: dict[str, list[Row]] = {}
 
 
@@ -72,16 +73,22 @@ async def add_on_page(
     await cl.Message(content="", elements=[card]).send()
     done: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_work(host, member, kb, rows, uploads, done, language, warm))
-    task.add_done_callback(lambda ended: _in_background(_keep(card, adding)))
+    task.add_done_callback(lambda ended: _in_background(_keep(card, adding), _keeping))
     _background.add(task)
     task.add_done_callback(_background.discard)
     return await asyncio.shield(done)
 
 
-def _in_background(work: Coroutine[Any, Any, None]) -> None:
+def _in_background(work: Coroutine[Any, Any, None], among: set[asyncio.Task[Any]] = _background) -> None:
     task = asyncio.create_task(work)
-    _background.add(task)
-    task.add_done_callback(_background.discard)
+    among.add(task)
+    task.add_done_callback(among.discard)
+
+
+async def settled() -> None:
+    """Returns when what became of the files so far is kept."""
+    if _keeping:
+        await asyncio.wait(_keeping)
 
 
 async def _keep(card: cl.CustomElement, adding: str) -> None:

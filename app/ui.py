@@ -22,7 +22,17 @@ from chainlit.config import config, config_translation_dir
 from chainlit.session import WebsocketSession
 from starlette.routing import Mount, Route
 
-from app import page_documents, page_history, page_kept, page_log, page_person, page_welcome, page_words, web
+from app import (
+    page_adding,
+    page_documents,
+    page_history,
+    page_kept,
+    page_log,
+    page_person,
+    page_welcome,
+    page_words,
+    web,
+)
 from app.api import api, ready
 from app.browse.beginning import chosen_questions
 from app.browse.routes import place_of, routes
@@ -137,6 +147,8 @@ async def _open_history() -> None:
 @cl.on_app_shutdown
 async def on_app_shutdown() -> None:
     await host.end()
+    await page_adding.settled()
+    await history.close()
 
 
 @cl.set_starters
