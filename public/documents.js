@@ -24,7 +24,7 @@
       if (answer.redirected || !answer.ok) return location.reload(); // logged out, or no longer there
       const now = new DOMParser().parseFromString(await answer.text(), 'text/html');
       for (const place of document.querySelectorAll('[data-live]')) put(place, now.getElementById(place.id));
-      if (now.querySelector('[data-moves]')) next = 1000;
+      next = Number(now.querySelector('[data-again]')?.dataset.again ?? next);
     } catch {
       next = 5000; // The server is away for a moment.
     }
@@ -103,6 +103,6 @@
 
   document.addEventListener('DOMContentLoaded', () => {
     document.querySelectorAll('form[data-upload]').forEach(prepare);
-    if (document.querySelector('[data-live]')) timer = setTimeout(look, document.querySelector('[data-moves]') ? 500 : 5000);
+    if (document.querySelector('[data-live]')) timer = setTimeout(look, 1000);
   });
 })();

@@ -25,7 +25,7 @@ async def admin(visit: Visit) -> Response:
         raise Problem("not_found", visit.say("nothing_here"))
     view = await run_in_threadpool(visit.place.glance.view, visit.member.assistant)
     quantiles = [TIMES.first_word_ms(share) for share in (0.5, 0.95)]
-    return visit.page(
+    return await visit.page(
         "admin.html",
         view=view,
         state=visit.place.host.sentence(visit.language),

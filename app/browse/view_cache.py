@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from app.browse.push import Push, pushed_out
 from app.browse.shelves import Row, row
-from app.browse.visit import Visit
+from app.browse.visit import LATER_MS, Visit
 from app.page_text import plain_title
 from app.reader import parse_name
 from app.rights import role_in
@@ -37,7 +37,8 @@ class Line:
 async def cache(visit: Visit) -> Response:
     view = await run_in_threadpool(visit.place.glance.view, visit.member.assistant)
     lines = await run_in_threadpool(_lines, visit, view)
-    return visit.page("cache.html", view=view, lines=lines, moves=any(line.row.condition.moves for line in lines))
+    again_ms = LATER_MS if any(line.row.condition.moves for line in lines) else 0
+    return await visit.page("cache.html", view=view, lines=lines, again_ms=again_ms)
 
 
 def _lines(visit: Visit, view: CacheView | None) -> list[Line]:

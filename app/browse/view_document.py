@@ -12,7 +12,7 @@ from app.browse import found, holding, receiving
 from app.browse.coverage import covered
 from app.browse.receiving import Received
 from app.browse.shelves import row
-from app.browse.visit import HEADERS, Visit
+from app.browse.visit import HEADERS, LATER_MS, Visit
 from app.page_documents import Choice
 from app.page_sources import open_source
 from app.page_text import plain_title
@@ -37,13 +37,13 @@ async def document(visit: Visit) -> Response:
         guides.make_soon(visit.place.host, stored.id, stored.kb)
     base = await run_in_threadpool(visit.member.library.require, visit.member.person, stored.kb)
     role, done = role_in(base, visit.member.person), visit.query("done")
-    return visit.page(
+    return await visit.page(
         "document.html",
         row=drawn,
         kb=stored.kb,
         guide=guide,
         guide_is_coming=guides.is_making(stored.id),
-        moves=guides.is_making(stored.id) or drawn.condition.moves,
+        again_ms=LATER_MS if guides.is_making(stored.id) or drawn.condition.moves else 0,
         sections=len(await run_in_threadpool(corpus.sections, stored.id)),
         pages=await run_in_threadpool(corpus.pages, stored.id),
         covered=covered,
@@ -68,7 +68,7 @@ async def page(visit: Visit) -> Response:
         asked = {"doc_id": stored.id, "page": number, "start": start, "end": end}
         sheet = await run_in_threadpool(open_source, visit.member, asked, visit.language)
     before, marked, after = split_at(pages, number, start, end)
-    return visit.page(
+    return await visit.page(
         "page.html",
         document=stored,
         title=plain_title(stored.title, most=120),
@@ -109,7 +109,7 @@ async def ask(visit: Visit) -> Response:
 
 async def ask_to_delete(visit: Visit) -> Response:
     stored = await _document(visit, to_change=True)
-    return visit.page("delete.html", document=stored, title=plain_title(stored.title, most=120))
+    return await visit.page("delete.html", document=stored, title=plain_title(stored.title, most=120))
 
 
 async def delete(visit: Visit) -> Response:

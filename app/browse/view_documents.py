@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.browse import found, receiving
 from app.browse.shelves import Shelf, shelf, shelves
-from app.browse.visit import HEADERS, Visit
+from app.browse.visit import HEADERS, LATER_MS, SOON_MS, Visit
 from app.library import DEFAULT
 from app.problem import Problem
 
@@ -22,7 +22,9 @@ async def overview(visit: Visit) -> Response:
     question = visit.query("q")
     hits = await run_in_threadpool(found.look, visit, question) if question else None
     listed = await run_in_threadpool(shelves, visit, MOST_ROWS)
-    return visit.page("documents.html", shelves=listed, hits=hits, question=question, **_moving(visit, listed, None))
+    return await visit.page(
+        "documents.html", shelves=listed, hits=hits, question=question, **_moving(visit, listed, None)
+    )
 
 
 async def one_base(visit: Visit) -> Response:
@@ -31,7 +33,7 @@ async def one_base(visit: Visit) -> Response:
     hits = await run_in_threadpool(found.look, visit, question, kb) if question else None
     notice = visit.say("deleted") if visit.query("done") == "deleted" else ""
     moving = _moving(visit, [listed], kb)
-    return visit.page("base.html", shelf=listed, hits=hits, question=question, notice=notice, **moving)
+    return await visit.page("base.html", shelf=listed, hits=hits, question=question, notice=notice, **moving)
 
 
 async def add(visit: Visit) -> Response:
@@ -70,7 +72,8 @@ async def make_base(visit: Visit) -> Response:
 
 
 def _moving(visit: Visit, listed: Sequence[Shelf], kb: str | None) -> dict[str, Any]:
-    """What is on its way in, and whether the page's script should soon look again."""
+    """What is on its way in, and when the page's script looks again."""
     arrivals = visit.place.arrivals.of(visit.member.person.name, kb)
-    moves = any(one.moves for one in listed) or any(one.state == "running" for one in arrivals)
-    return {"arrivals": arrivals, "moves": moves}
+    in_a_second = any(one.state == "running" for one in arrivals)
+    again_ms = SOON_MS if in_a_second else LATER_MS if any(one.moves for one in listed) else 0
+    return {"arrivals": arrivals, "again_ms": again_ms}

@@ -15,7 +15,7 @@ from app.rights import ROLES, Base, Role, role_in
 
 async def sharing(visit: Visit) -> Response:
     base = await _owned(visit)
-    return _page(visit, base)
+    return await _page(visit, base)
 
 
 async def change(visit: Visit) -> Response:
@@ -36,15 +36,15 @@ async def change(visit: Visit) -> Response:
     try:
         await run_in_threadpool(work)
     except Problem as problem:
-        return _page(visit, base, problem.message)
+        return await _page(visit, base, problem.message)
     still = next((each for each in visit.member.bases() if each.name == base.name), None)
     if still is None or role_in(still, person) != "owner":
         return visit.go("documents")  # who gave their own role away
     return visit.go("documents", base.name, "sharing")
 
 
-def _page(visit: Visit, base: Base, problem: str = "") -> Response:
-    return visit.page("sharing.html", 422 if problem else 200, base=base, roles=ROLES, problem=problem)
+async def _page(visit: Visit, base: Base, problem: str = "") -> Response:
+    return await visit.page("sharing.html", 422 if problem else 200, base=base, roles=ROLES, problem=problem)
 
 
 async def _owned(visit: Visit) -> Base:

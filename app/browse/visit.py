@@ -51,6 +51,8 @@ HEADERS = {
     "referrer-policy": "same-origin",
     "vary": "accept-language, cookie",
 }
+# When a page's script looks again: while somebody's own files come in, and while something else there moves.
+SOON_MS, LATER_MS = 1_000, 3_000
 _STATUS = {
     "not_found": 404,
     "not_allowed": 403,
@@ -92,10 +94,11 @@ class Visit:
         asked = "&".join(f"{key}={quote(value, safe='')}" for key, value in given.items())
         return f"{self.root}{path}" + (f"?{asked}" if asked else "")
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        return HTMLResponse(self.draw(template, **values), status, HEADERS)
+    async def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Drawn in a thread: a long list takes a while, and others' answers stream meanwhile."""
+        return HTMLResponse(await run_in_threadpool(self._draw, template, values), status, HEADERS)
 
-    def draw(self, template: str, **values: Any) -> str:
+    def _draw(self, template: str, values: dict[str, Any]) -> str:
         return _templates().get_template(template).render(visit=self, **_tools(self.language), **values)
 
     def go(self, *parts: str, **query: object) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -68,6 +69,35 @@ async def test_an_upload_passes_every_stage_and_a_bad_file_stops_nothing(pages: 
     assert list((pages.assistant.settings.home / "uploads").iterdir()) == []
     warmed = [call.prompt.prefix.name for call in pages.engine.calls]
     assert "harbour/tides.md/1" in warmed
+
+
+async def test_pages_answer_while_a_file_is_read(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reading stands still in its thread until the list was shown, with the file on its way in."""
+    go_on, add = threading.Event(), pages.assistant.add
+
+    def slow(*args, **kwargs):
+        assert go_on.wait(60)
+        return add(*args, **kwargs)
+
+    monkeypatch.setattr(pages.assistant, "add", slow)
+    anna = pages.browser("anna")
+    await anna.post("/documents/harbour", files=[("tides.md", b"# The tide book\n\nHigh water.")])
+    shown = await anna.get("/documents/harbour")
+    assert "tides.md" in shown.text
+    assert 'data-again="1000"' in shown.text
+    go_on.set()
+    await pages.settled()
+    assert "The tide book" in (await anna.get("/documents/harbour")).text
+
+
+async def test_the_same_bytes_under_another_name_are_told_and_not_kept_twice(pages: Pages) -> None:
+    anna = pages.browser("anna")
+    await anna.post("/documents/harbour", files=[("again.md", MARSH.encode())])
+    await pages.settled()
+    [arrival] = pages.place.arrivals.of("anna")
+    assert arrival.state == "ready"
+    assert "marsh.md" in arrival.words
+    assert [each.name for each in pages.assistant.documents("harbour")] == ["marsh.md", "salt.md"]
 
 
 async def test_a_reader_may_not_add_and_nothing_of_the_body_is_read(pages: Pages) -> None:
