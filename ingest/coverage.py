@@ -5,6 +5,8 @@ from __future__ import annotations
 from ingest.document import SHEETED, Document
 from ingest.settings import IngestSettings
 
+UNSEEN_ADVICE = "they are read like all others, so ask whoever made the file what they are for"
+
 
 def coverage_warnings(document: Document, settings: IngestSettings) -> tuple[str, ...]:
     """Sentences for the person who brought the file; none where every page has sound words of its own."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.document import IngestError
+from ingest.pdf_unseen import has_unseen_words
 from ingest.reading_order import Line, crosses_columns
 
 # PDFium's error codes (fpdfview.h).
@@ -26,6 +27,7 @@ class Sheet:
         is_drawn: It shows something and prints no words.
         has_picture: What it shows is a picture.
         is_crossing: Words that stand side by side come row by row, as where columns are read straight across.
+        has_unseen: It holds words that its reader does not see.
     """
 
     text: str = ""
@@ -33,6 +35,7 @@ class Sheet:
     is_drawn: bool = False
     has_picture: bool = False
     is_crossing: bool = False
+    has_unseen: bool = False
 
 
 def read_sheets(
@@ -73,7 +76,7 @@ def _sheet(pdf: Any, index: int) -> Sheet:
         return Sheet(is_read=False)
     try:
         if text.strip():
-            return Sheet(text, is_crossing=crosses_columns(_lines(words)))
+            return Sheet(text, is_crossing=crosses_columns(_lines(words)), has_unseen=has_unseen_words(page, words))
         return _wordless(page, text)
     except pypdfium2.PdfiumError:
         return Sheet(text)

@@ -8,8 +8,10 @@ from typing import Any
 
 from ingest.archive import translated
 from ingest.blocks import Block, Table, Title, Words, lay_out
+from ingest.coverage import UNSEEN_ADVICE
 from ingest.document import Document, IngestError
 from ingest.encoding import decode_declared
+from ingest.html_unseen import has_unseen_words
 from ingest.title import title_of
 
 _UNSEEN = frozenset({"script", "style", "template", "head", "svg", "math", "iframe", "object", "select", "datalist"})
@@ -39,6 +41,8 @@ def read_html(data: bytes, document_id: str, name: str) -> Document:
         root = parsed(text)
         blocks = [] if root is None else list(html_blocks(root))
         title = "" if root is None else root.findtext(".//title")
+        if root is not None and has_unseen_words(root):
+            warnings = [*warnings, f"It holds words that can't be seen (white, tiny or see-through): {UNSEEN_ADVICE}."]
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError(

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ingest.coverage import pages_words
+from ingest.coverage import UNSEEN_ADVICE, pages_words
 from ingest.document import Document, IngestError, Origin, Page
 from ingest.pdf_marks import Marks, read_marks, with_marks
 from ingest.pdf_second import better_texts
@@ -84,6 +84,9 @@ def _warnings(pages: Sequence[Page], sheets: Sequence[Sheet], structure: Structu
             f"{pages_words(crossing)} {verb} words side by side that the file gives row by row (columns, or a table): "
             "check on the page what belongs together."
         )
+    if unseen := [number for number, sheet in enumerate(sheets, 1) if sheet.has_unseen]:
+        verb = "holds" if len(unseen) == 1 else "hold"
+        yield f"{pages_words(unseen)} {verb} words that can't be seen (white, tiny or not painted): {UNSEEN_ADVICE}."
     if structure.failure:
         yield f"Page labels and outline could not be read ({structure.failure})."
     if marks.unread:

