@@ -176,8 +176,10 @@ class PagePerson:
                 asked.problem = said
             asked.done_s = since
             asked.whole = asked.fact.sentence.rstrip(".") in said
-            begun = " ".join(self._streamed.split()).rstrip(" .…")
-            asked.in_order = bool(begun) and asked.fact.sentence.startswith(begun[: len(asked.fact.sentence) - 1])
+            begun = "" if asked.first_s is None else " ".join(self._streamed.split()).rstrip(" .…")
+            asked.in_order = asked.fact.sentence.startswith(begun[: len(asked.fact.sentence) - 1])
+            if asked.first_s is None:  # all of it came at once
+                asked.first_s = since
         elif event == "task_end" and asked.done_s is not None:
             self._ended.set()
 
