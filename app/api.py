@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -22,7 +23,22 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.answer import Answer, Event, Words
-from app.api_forms import Completion, Search, chunk, extras, model, models, problem_body, safe_text, usage_chunk, whole
+from app.api_described import REFUSALS, Answered, File, Files, Hits, Model, Models, answers
+from app.api_forms import (
+    Completion,
+    Refused,
+    Search,
+    chunk,
+    extras,
+    finish_reason,
+    model,
+    models,
+    problem_body,
+    safe_text,
+    usage_chunk,
+    whole,
+)
+from app.api_gone import unless_gone
 from app.api_turns import Said, Turns, from_words
 from app.api_words import Shown
 from app.conversation import Conversation
@@ -39,6 +55,8 @@ if TYPE_CHECKING:
 _ABOUT = (
     "Ask long documents. A model is a knowledge base; answers come with citations and a receipt of what was reused."
 )
+# Nobody reads it: the program has closed the connection.
+_HUNG_UP = 499
 _REFUSED_KEY = Problem("not_logged_in", "This API key is not known; `readonce people key NAME` makes one.")
 
 
@@ -61,7 +79,7 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
         home: Where errors that nobody foresaw are written down.
         with_login: Whether a key is needed now.
     """
-    app = FastAPI(title="readonce", version="1", docs_url=None, redoc_url=None, description=_ABOUT)
+    app = FastAPI(title="readonce", version="1", docs_url=None, redoc_url=None, description=_ABOUT, responses=REFUSALS)
     turns = Turns()
     bearer = HTTPBearer(auto_error=False, description="A key of `readonce people key NAME`.")
 
@@ -90,8 +108,13 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
         if request.method == "POST" and "json" not in request.headers.get("content-type", ""):
             return told(Problem("bad_request", "The body has to be JSON, sent as application/json.", usage=True))
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
-        return told(Problem("bad_request", f"{where}: {first['msg']}.", usage=True))
+        where = [str(part) for part in first["loc"][1:]]
+        if first["type"] == "json_invalid":
+            place = f" at character {where[-1]}" if where else ""
+            return told(Refused("bad_request", f"The body is no JSON{place}: {first['ctx']['error']}."))
+        return told(
+            Refused("bad_request", f"{'.'.join(where) or 'the body'}: {first['msg']}.", ".".join(where) or None)
+        )
 
     @app.exception_handler(HTTPException)
     async def on_no_route(request: Request, error: HTTPException) -> JSONResponse:
@@ -109,22 +132,37 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
     def _problem(error: Exception) -> Problem:
         return tell(error) or Problem("unforeseen", explain(error, home, "en"))
 
-    @app.get("/models")
+    async def readable(who: Member, name: str) -> str:
+        """The name of a base that the key may read.
+
+        Raises:
+            Refused: `model_not_found`.
+        """
+        try:
+            return str((await safely(who.library.require, who.person, name)).name)
+        except Problem as problem:
+            if problem.code != "not_found":
+                raise
+            raise Refused("model_not_found", problem.message, "model") from problem
+
+    @app.get("/models", response_model=None, responses=answers(Models))
     async def list_models(who: Member = Depends(member)) -> dict[str, Any]:
         """The knowledge bases that the key may read."""
         return models([base.name for base in await safely(who.bases)])
 
-    @app.get("/models/{name:path}")
+    @app.get("/models/{name:path}", response_model=None, responses=answers(Model))
     async def one_model(name: str, who: Member = Depends(member)) -> dict[str, Any]:
         """One of them."""
-        return model((await safely(who.library.require, who.person, name)).name)
+        return model(await readable(who, name))
 
-    @app.get("/files")
+    @app.get("/files", response_model=None, responses=answers(Files))
     async def list_files(model: str | None = None, who: Member = Depends(member)) -> dict[str, Any]:
         """The documents of a knowledge base, or of all that the key may read."""
+        if model is not None:
+            await readable(who, model)
         return {"object": "list", "data": [_file(document) for document in await safely(who.documents, model)]}
 
-    @app.get("/files/{doc_id}")
+    @app.get("/files/{doc_id}", response_model=None, responses=answers(File))
     async def one_file(doc_id: str, who: Member = Depends(member)) -> dict[str, Any]:
         """One document."""
         return _file(await safely(who.document, doc_id))
@@ -139,20 +177,22 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
         }
         return FileResponse(path, media_type="application/octet-stream", headers=headers)
 
-    @app.post("/search")
+    @app.post("/search", response_model=None, responses=answers(Hits))
     async def search(wanted: Search, who: Member = Depends(member)) -> dict[str, Any]:
         """The best passages, without asking a model."""
+        if wanted.model is not None:
+            await readable(who, wanted.model)
         hits = await safely(who.search, wanted.query, wanted.model, wanted.k)
         return {"object": "list", "data": [plain(hit) for hit in hits]}
 
-    @app.post("/chat/completions", response_model=None)
-    async def complete(wanted: Completion, who: Member = Depends(member)) -> Response | dict[str, Any]:
+    @app.post("/chat/completions", response_model=None, responses=answers(Answered, streams=True))
+    async def complete(wanted: Completion, request: Request, who: Member = Depends(member)) -> Response:
         """Answers the last user message; `citations`, `receipt`, `abstained` and `answer` come beside OpenAI's fields.
 
         A stream's words come without marks; its last piece has the checked answer with them.
         """
         said, question = wanted.taken_apart()
-        await safely(who.library.require, who.person, wanted.model)
+        await readable(who, wanted.model)
         async for _ in host.wait():
             pass
         conversation = turns.find(who.person.name, wanted.model, said)
@@ -160,28 +200,27 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
             reader = await who.assistant.reader()
             conversation = await safely(from_words, reader, said)
         completion_id = f"chatcmpl-{secrets.token_hex(12)}"
+        most_tokens = who.assistant.settings.answer_tokens
         events = _events(host, who, wanted, question, conversation)
 
         def keep(content: str) -> None:
             turns.keep(who.person.name, wanted.model, (*said, Said(question, content)), conversation)
 
-        try:
-            first = await anext(events)
-        except Exception as error:
-            raise _problem(error) from error
         if wanted.stream:
-            streamed = _streamed(completion_id, wanted, first, events, keep, _problem)
+            try:
+                first = await anext(events)
+            except Exception as error:
+                raise _problem(error) from error
+            streamed = _streamed(completion_id, wanted, most_tokens, first, events, keep, _problem)
             return StreamingResponse(streamed, media_type="text/event-stream", headers={"cache-control": "no-store"})
-        last = first
         try:
-            async with aclosing(events):
-                async for event in events:
-                    last = event
+            answer = await unless_gone(request, _last(events))
         except Exception as error:
             raise _problem(error) from error
-        assert isinstance(last, Answer)
-        keep(safe_text(last))
-        return whole(completion_id, wanted.model, last)
+        if answer is None:
+            return Response(status_code=_HUNG_UP)
+        keep(safe_text(answer))
+        return JSONResponse(whole(completion_id, wanted.model, answer, finish_reason(answer, most_tokens)))
 
     return app
 
@@ -208,9 +247,19 @@ async def _events(
                 yield event
 
 
+async def _last(events: AsyncGenerator[Event, None]) -> Answer:
+    async with aclosing(events):
+        last: Event | None = None
+        async for event in events:
+            last = event
+    assert isinstance(last, Answer)  # `Member.ask` promises it
+    return last
+
+
 async def _streamed(
     completion_id: str,
     wanted: Completion,
+    most_tokens: int,
     first: Event,
     events: AsyncGenerator[Event, None],
     keep: Callable[[str], None],
@@ -218,11 +267,14 @@ async def _streamed(
 ) -> AsyncIterator[str]:
     """Server-sent events as OpenAI sends them. Where the client goes away the engine is stopped."""
     shown, sent = Shown(), ""
+    with_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
+    # Where usage was asked for, each piece but the last has it too, as null.
+    beside: dict[str, Any] = {"usage": None} if with_usage else {}
 
     def line(value: dict[str, Any]) -> str:
         return f"data: {json.dumps(value, ensure_ascii=False)}\n\n"
 
-    yield line(chunk(completion_id, wanted.model, {"role": "assistant", "content": ""}))
+    yield line(chunk(completion_id, wanted.model, {"role": "assistant", "content": ""}) | beside)
     try:
         async with aclosing(events):
             event = first
@@ -230,14 +282,15 @@ async def _streamed(
                 words = shown.take(event.text) if isinstance(event, Words) else ""
                 if words:
                     sent += words
-                    yield line(chunk(completion_id, wanted.model, {"content": words}))
+                    yield line(chunk(completion_id, wanted.model, {"content": words}) | beside)
                 event = await anext(events)
         rest = _rest(event, sent, shown)
         sent += rest
         if rest:
-            yield line(chunk(completion_id, wanted.model, {"content": rest}))
-        yield line(chunk(completion_id, wanted.model, {}, "stop") | extras(event))
-        if wanted.stream_options is not None and wanted.stream_options.include_usage:
+            yield line(chunk(completion_id, wanted.model, {"content": rest}) | beside)
+        finish = finish_reason(event, most_tokens)
+        yield line(chunk(completion_id, wanted.model, {}, finish) | beside | extras(event))
+        if with_usage:
             yield line(usage_chunk(completion_id, wanted.model, event))
         yield "data: [DONE]\n\n"
     except Exception as error:  # the status has gone out: OpenAI's clients raise for such a line
@@ -263,5 +316,5 @@ def _file(document: Any) -> dict[str, Any]:
         "model": document.kb,
         "status": document.status,
         "pages": document.pages,
-        "created_at": document.added_at,
+        "created_at": int(datetime.fromisoformat(document.added_at).timestamp()),
     }

@@ -14,9 +14,38 @@ from app.page_text import without_addresses
 from app.problem import Problem
 from app.terminal import plain
 
-_STATUS = {"not_found": 404, "not_allowed": 403, "not_logged_in": 401, "unforeseen": 500, "engine_starting": 503}
+_STATUS = {
+    "not_found": 404,
+    "model_not_found": 404,
+    "not_allowed": 403,
+    "not_logged_in": 401,
+    "unforeseen": 500,
+    "engine_starting": 503,
+    "prompt_too_long": 400,
+}
+# Clients know these by OpenAI's names: some cut the conversation then, or ask for another key.
+_ITS_CODES = {
+    "not_logged_in": "invalid_api_key",
+    "prompt_too_long": "context_length_exceeded",
+    "question_too_long": "context_length_exceeded",
+}
 # What can't be had: to ignore it would be to answer something else than what was asked.
-_REFUSED = ("tools", "functions", "response_format", "logprobs", "audio")
+_REFUSED = ("tools", "functions", "logprobs", "top_logprobs", "audio", "web_search_options")
+# Chat programs have titles, tags and follow-up questions written by whatever model they show; so does Open WebUI.
+_CHORE_BEGINS = "### Task:"
+_CHORE_HOLDS = "<chat_history>", "### Chat History:"
+
+
+class Refused(Problem):
+    """A request that can't be answered as it was sent.
+
+    Args:
+        param: The field that is meant, as OpenAI's errors name it.
+    """
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(code, message, usage=True)
+        self.param = param
 
 
 class Part(BaseModel):
@@ -43,7 +72,7 @@ class Message(BaseModel):
             return self.content
         for part in self.content or []:
             if part.type not in ("text", "input_text", "output_text"):
-                raise _unsupported(f"a message part of the type {part.type}")
+                raise _unsupported(f"a message part of the type {part.type}", "messages")
         return "\n".join(part.text for part in self.content or [])
 
 
@@ -69,11 +98,7 @@ class Completion(BaseModel):
         Raises:
             Problem: `unsupported`, `bad_request`.
         """
-        if (self.n or 1) != 1:
-            raise _unsupported("n other than 1")
-        for name in _REFUSED:
-            if (self.model_extra or {}).get(name):
-                raise _unsupported(name)
+        self._refuse_what_is_not_here()
         said: list[Said] = []
         asked: list[str] = []
         for message in self.messages:
@@ -83,8 +108,29 @@ class Completion(BaseModel):
                 said.append(Said("\n".join(asked), message.words))
                 asked = []
         if not asked:
-            raise Problem("bad_request", "The last message has to be the user's question.", usage=True)
-        return tuple(said), "\n".join(asked)
+            raise Refused("bad_request", "The last message has to be the user's question.", "messages")
+        question = "\n".join(asked)
+        if question.lstrip().startswith(_CHORE_BEGINS) and any(each in question for each in _CHORE_HOLDS):
+            raise Refused(
+                "unsupported",
+                "Titles, tags and suggestions for chats are not written here, this answers questions about documents;"
+                " turn them off in your program, or choose another model for them (in Open WebUI: the task model).",
+                "messages",
+            )
+        return tuple(said), question
+
+    def _refuse_what_is_not_here(self) -> None:
+        more = self.model_extra or {}
+        if (self.n or 1) != 1:
+            raise _unsupported("n other than 1", "n")
+        for name in _REFUSED:
+            if more.get(name):
+                raise _unsupported(name, name)
+        form = more.get("response_format")
+        if form and not (isinstance(form, dict) and form.get("type") == "text"):
+            raise _unsupported("a response_format other than text", "response_format")
+        if any(kind != "text" for kind in more.get("modalities") or ()):
+            raise _unsupported("a modality other than text", "modalities")
 
 
 class Search(BaseModel):
@@ -95,8 +141,8 @@ class Search(BaseModel):
     k: int = Field(10, ge=1, le=100)
 
 
-def _unsupported(what: str) -> Problem:
-    return Problem("unsupported", f"{what} is not supported here; leave it out.", usage=True)
+def _unsupported(what: str, param: str) -> Problem:
+    return Refused("unsupported", f"{what} is not supported here; leave it out.", param)
 
 
 def problem_body(problem: Problem) -> tuple[int, dict[str, Any]]:
@@ -104,9 +150,10 @@ def problem_body(problem: Problem) -> tuple[int, dict[str, Any]]:
     engine = problem.code.startswith("engine")
     status = _STATUS.get(problem.code, 503 if engine else 400 if problem.usage else 422)
     kinds = {401: "authentication_error", 403: "permission_error", 500: "server_error", 503: "server_error"}
-    code = {"not_logged_in": "invalid_api_key"}.get(problem.code, problem.code)
+    code = _ITS_CODES.get(problem.code, problem.code)
     kind = kinds.get(status, "invalid_request_error")
-    return status, {"error": {"message": problem.message, "type": kind, "param": None, "code": code}}
+    param = problem.param if isinstance(problem, Refused) else None
+    return status, {"error": {"message": problem.message, "type": kind, "param": param, "code": code}}
 
 
 def safe_text(answer: Answer) -> str:
@@ -126,10 +173,11 @@ def extras(answer: Answer) -> dict[str, Any]:
 
 
 def usage(answer: Answer) -> dict[str, Any]:
-    """Null for what the engine did not report."""
+    """Null for what the engine did not report, 0 where no model was asked."""
     receipt = answer.receipt
     if receipt is None:
-        return {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        counts = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 0)
+        return {**counts, "prompt_tokens_details": {"cached_tokens": 0}}
     return {
         "prompt_tokens": receipt.prompt_tokens,
         "completion_tokens": receipt.output_tokens,
@@ -138,13 +186,19 @@ def usage(answer: Answer) -> dict[str, Any]:
     }
 
 
-def whole(completion_id: str, model: str, answer: Answer) -> dict[str, Any]:
+def finish_reason(answer: Answer, most_tokens: int) -> str:
+    """`length` where the model was cut off after `most_tokens`; what an abstention says is never cut."""
+    told = answer.receipt.output_tokens if answer.receipt is not None else None
+    return "length" if not answer.abstained and told is not None and told >= most_tokens else "stop"
+
+
+def whole(completion_id: str, model: str, answer: Answer, finish: str) -> dict[str, Any]:
     """The answer in one piece."""
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": safe_text(answer), "refusal": None},
         "logprobs": None,
-        "finish_reason": "stop",
+        "finish_reason": finish,
     }
     head = _head(completion_id, model, "chat.completion")
     return head | {"choices": [choice], "usage": usage(answer)} | extras(answer)

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from app import terminal
 from app.commands_bench_adding import ingest
+from app.commands_bench_people import people
 from app.commands_bench_search import search
 from app.commands_documents import Json
 from app.problem import Problem, tell
@@ -88,6 +89,7 @@ measuring = typer.Typer(cls=_EngineFirst, help="Measure: the engine where nothin
 measuring.command("engine")(bench)
 measuring.command("search")(search)
 measuring.command("ingest")(ingest)
+measuring.command("people")(people)
 
 
 class _Shown:

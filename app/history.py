@@ -43,7 +43,7 @@ class History(Chats):
         is_timed = bool(row.get("createdAt"))
         change = [name for name in row if name != "id" and (is_timed or name != "createdAt")]
         row["createdAt"] = row.get("createdAt") or utc_now()
-        await self._save(step_dict["threadId"], lambda at: at.execute(upsert(at, STEPS, row, "id", change)))
+        await self._save(step_dict["threadId"], lambda at: upsert(at, STEPS, row, "id", change))
 
     @queue_until_user_message()  # type: ignore[untyped-decorator]
     async def update_step(self, step_dict: StepDict) -> None:
@@ -75,7 +75,7 @@ class History(Chats):
     async def keep_turn(self, thread_id: str, step_id: str, conversation: Conversation, model: str) -> None:
         """Keeps the conversation's last turn beside the step that shows its answer; what fails is told in the chat."""
         row = turn_row(thread_id, step_id, conversation, model)
-        await self._save(thread_id, lambda at: at.execute(upsert(at, TURNS, row, "stepId")))
+        await self._save(thread_id, lambda at: upsert(at, TURNS, row, "stepId"))
 
     # ------------------------------------------------------------------ feedback
 
@@ -96,7 +96,7 @@ class History(Chats):
                 "value": feedback.value,
                 "comment": feedback.comment,
             }
-            await connection.execute(upsert(connection, FEEDBACKS, row, "forId", change=["value", "comment"]))
+            await upsert(connection, FEEDBACKS, row, "forId", change=["value", "comment"])
             kept = await connection.scalar(select(FEEDBACKS.c.id).where(FEEDBACKS.c.forId == feedback.forId))
         return str(kept)
 
@@ -131,7 +131,7 @@ class History(Chats):
             elif element.type != "custom" and element.content:
                 kept = await self.files.upload_file(object_key(element.thread_id, element.id), element.content)
                 values["objectKey"], values["url"] = kept["object_key"], kept["url"]
-            await connection.execute(upsert(connection, ELEMENTS, element_row(values), "id"))
+            await upsert(connection, ELEMENTS, element_row(values), "id")
 
         await self._save(element.thread_id, work)
 

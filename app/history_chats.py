@@ -72,7 +72,7 @@ class Chats(SQLAlchemyDataLayer):
             "metadata": user.metadata,
         }
         async with self.database.writing() as connection:
-            await connection.execute(upsert(connection, USERS, row, "identifier", change=["metadata"]))
+            await upsert(connection, USERS, row, "identifier", change=["metadata"])
         return await self.get_user(user.identifier)
 
     async def get_thread_author(self, thread_id: str) -> str:
@@ -235,7 +235,7 @@ class Chats(SQLAlchemyDataLayer):
         user = context.session.user if context is not None else None
         if isinstance(user, PersistedUser):
             row |= {"userId": user.id, "userIdentifier": user.identifier}
-        await connection.execute(upsert(connection, THREADS, row, "id", change=[]))
+        await upsert(connection, THREADS, row, "id", change=[])
 
 
 def session_thread() -> str | None:

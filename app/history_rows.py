@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from chainlit.types import FeedbackDict, Pagination, ThreadDict, ThreadFilter
@@ -63,17 +64,23 @@ def thread_dict(row: Mapping[str, Any], *, is_shared: bool | None = None) -> Thr
     )
 
 
-def upsert(
+async def upsert(
     connection: AsyncConnection, table: Table, row: Mapping[str, Any], key: str, change: Sequence[str] | None = None
-) -> Insert:
+) -> None:
     """Adds `row`, or changes in the one of the same `key` what `change` names (None: all of it).
 
     A step or an element of another chat is left as it is, whoever knows its id.
     """
-    # Both dialects have the same calls for this.
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else cast("Any", postgresql.insert)
-    made: sqlite.Insert = insert(table).values(dict(row))
     changed = [name for name in row if name != key] if change is None else change
+    await connection.execute(_upsert(connection.dialect.name, table, key, tuple(changed)), dict(row))
+
+
+@cache
+def _upsert(dialect: str, table: Table, key: str, changed: tuple[str, ...]) -> Insert:
+    """Made once for each kind of row: to put together what belongs to `excluded` takes longer than the write itself."""
+    # Both dialects have the same calls for this.
+    insert = sqlite.insert if dialect == "sqlite" else cast("Any", postgresql.insert)
+    made: sqlite.Insert = insert(table)
     if not changed:
         return made.on_conflict_do_nothing(index_elements=[key])
     guard = table.c.threadId == made.excluded["threadId"] if table in (STEPS, ELEMENTS) else None

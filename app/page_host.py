@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 from app.assistant import DEFAULT_KB, Assistant
@@ -28,6 +29,9 @@ LOOK_S = 0.5
 # added something will ask again.
 QUIET_S = 20.0
 STARTERS_A_SAMPLE = 2
+# Python's own number (cores and four) is soon taken by people whose files are being read, and everybody's questions
+# would wait for those.
+THREADS = 64
 SAMPLES_ADDED = "samples_added"
 
 # The engine counts the seconds of each of its steps; the page shows those since its own start.
@@ -52,11 +56,13 @@ class Host:
         self._asking = 0
         self._asked_at = -QUIET_S
         self._work: list[asyncio.Task[None]] = []
+        self._threads = ThreadPoolExecutor(THREADS, "page")
         self.closing = threading.Event()
         """Set at the end: what works in a thread stops."""
 
     def begin(self) -> None:
         """Starts in the background, again after a failure; returns at once."""
+        asyncio.get_running_loop().set_default_executor(self._threads)
         if all(task.done() for task in self._work):
             self.state, self.problem, self._since = "starting", None, time.monotonic()
             self._work = [asyncio.create_task(self._bring_up())]
@@ -147,6 +153,7 @@ class Host:
             engine = asyncio.create_task(self.assistant.start(self._report))
             try:
                 await self._bring_samples(self.assistant)
+                await self._load_search(self.assistant)
                 self._model = (await engine).model
             finally:
                 engine.cancel()
@@ -157,6 +164,13 @@ class Host:
             self.state = "ready"
             self._work.append(asyncio.create_task(self._warm_samples(self.assistant)))
             self._work.append(asyncio.create_task(self._embed_missing(self.assistant)))
+
+    async def _load_search(self, assistant: Assistant) -> None:
+        """Loads beside the engine what a search needs: torch takes seconds."""
+        try:
+            await asyncio.to_thread(assistant.corpus.get_ready)
+        except Exception as error:  # The first question tries again, and says what is wrong.
+            explain(error, self.settings.home, "en")
 
     async def _embed_missing(self, assistant: Assistant) -> None:
         """Goes on with what was being embedded when the last process ended."""

@@ -372,6 +372,11 @@ class Corpus:
             return {}
         return {language: concepts for language, concepts in said.items() if concepts}
 
+    def get_ready(self) -> None:
+        """Loads what a search needs, so that the first question does not wait for it. Blocking: seconds."""
+        if self.kbs():
+            self.search("ready", kb=None, k=1)
+
     def places(
         self,
         question: str,

@@ -99,6 +99,8 @@ class TransformerEmbedder:
         return vectors
 
     def embed_question(self, text: str) -> Vectors:
+        # One core for one short text: where many ask at once, cores that wait for each other cost twenty times as much.
+        _keep_to_one_core()
         return self._encode([self._question_prefix + text]).reshape(self.dimension)
 
     def _reads(self, text: str) -> bool:
