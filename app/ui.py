@@ -19,17 +19,30 @@ if str(ROOT) not in sys.path:
 import chainlit as cl
 from chainlit import server as chainlit_server
 from chainlit.config import config, config_translation_dir
+from chainlit.context import init_ws_context
 from chainlit.session import WebsocketSession
+from chainlit.socket import sio  # type: ignore[attr-defined]
 from starlette.routing import Mount, Route
 
-from app import page_documents, page_history, page_kept, page_log, page_person, page_welcome, page_words, web
+from app import (
+    page_again,
+    page_documents,
+    page_follow_ups,
+    page_history,
+    page_kept,
+    page_log,
+    page_person,
+    page_welcome,
+    page_words,
+    web,
+)
 from app.api import api, ready
 from app.conversation import Conversation
 from app.desk import Desk, records_of
 from app.member import Member
 from app.page_adding import add_on_page
 from app.page_adding import files_state as state_of_files
-from app.page_answer import answer_on_page
+from app.page_answer import Asked, answer_on_page
 from app.page_chat_rights import ChatRights
 from app.page_door import PageDoor
 from app.page_guard import PageGuard, without_foreign_links
@@ -43,6 +56,7 @@ from app.words import Language
 
 # A browser that lost its connection for a moment is back in this time.
 GONE_S = 10.0
+FOLLOW_UPS = "follow_ups"
 STOPPED_BY_CHAINLIT = "Task manually stopped."
 
 try:
@@ -160,12 +174,15 @@ async def on_shared_thread_view(thread: Any, viewer: Any) -> bool:
 async def on_message(message: cl.Message) -> None:
     language = _language()
     unsaved.asked(cl.context.session.thread_id)
+    _leave_follow_ups()
     question = (message.content or "").strip()
     picked = (message.modes or {}).get(page_documents.MODE)
     page_documents.note_selected(picked)
+    way = page_again.Way.of(message)
     try:
         member = await _member(cl.context.session, language)
         choice = await asyncio.to_thread(page_documents.meant, host, member, question, picked)
+        choice = way.choice or choice
         if message.elements:
             kb = await asyncio.to_thread(member.base_to_add_to, choice.kb)
             added = await add_on_page(host, member, kb, message.elements, language, warm=not question)
@@ -173,14 +190,51 @@ async def on_message(message: cl.Message) -> None:
             if added:
                 choice = page_documents.Choice(kb, added[0] if len(added) == 1 else None)
                 await page_documents.offer(member, language, choice)
+                message.modes = (message.modes or {}) | {page_documents.MODE: choice.id}
+                await message.update()
         if question:
             conversation, session = _conversation(), cl.context.session
             keep = page_history.keeper(history, session.thread_id, conversation, host.settings.model_name)
-            await answer_on_page(
-                host, member, question, choice.kb, choice.doc_id, conversation, _chat(session), language, keep
-            )
+            asked = Asked(question, choice, _chat(session), language, way.how)
+            shown = await answer_on_page(host, member, asked, conversation, keep)
+            if shown is not None and page_follow_ups.are_wanted(host, shown):
+                cl.user_session.set(FOLLOW_UPS, page_follow_ups.offer_soon(host, member, shown, conversation))
     except Exception as error:  # The one place where the page tells what went wrong.
         await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
+
+
+def _leave_follow_ups() -> None:
+    task = cl.user_session.get(FOLLOW_UPS)
+    if task is not None:
+        task.cancel()
+        cl.user_session.set(FOLLOW_UPS, None)
+
+
+@sio.on("edit_message")  # type: ignore[untyped-decorator]
+async def edit_message(sid: str, payload: Any) -> None:
+    """In place of Chainlit's own, which leaves the conversation as it was and can't be stopped."""
+    init_ws_context(WebsocketSession.require(sid))
+    told = payload["message"]
+    question = page_again.question_of(str(told.get("id")))
+    if question is not None:
+        await _ask_again(question, page_again.Way(), str(told.get("output") or ""))
+
+
+@cl.action_callback("ask_again")
+async def ask_again(action: cl.Action) -> None:
+    question = page_again.question_before(str(action.payload.get("answer")))
+    if question is not None:
+        await _ask_again(question, page_again.Way.read(action.payload))
+
+
+async def _ask_again(question: cl.Message, way: page_again.Way, content: str | None = None) -> None:
+    await page_again.ask_again(question, way, history, _conversation(), config.code.on_message, content)
+
+
+@cl.action_callback("follow_up")
+async def follow_up(action: cl.Action) -> None:
+    """Asks a question that was offered, about what is picked."""
+    await page_again.ask(str(action.payload.get("question") or ""), config.code.on_message)
 
 
 async def _begun(what: str) -> None:
