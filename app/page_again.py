@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import chainlit as cl
+from chainlit.config import config
+from chainlit.context import init_ws_context
 from chainlit.session import WebsocketSession
+from chainlit.socket import sio  # type: ignore[attr-defined]
 
 from app.page_documents import Choice
 
@@ -27,8 +30,6 @@ _KEY = "again"
 
 How = Literal["plain", "afresh", "whole"]
 """As any question; in other words than before; by all of the document."""
-
-OnMessage = Callable[[Any], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -86,44 +87,74 @@ async def go_back_to(question: cl.Message, history: History, conversation: Conve
         await cl.context.emitter.delete_step(message.to_dict())
 
 
-async def ask_again(
-    question: cl.Message,
-    way: Way,
-    history: History,
-    conversation: Conversation,
-    on_message: OnMessage,
-    content: str | None = None,
+def listen(history: History, conversation: Callable[[], Conversation]) -> None:
+    """Has Chainlit call what is here.
+
+    Args:
+        conversation: Gives that of the open chat.
+    """
+
+    # In place of Chainlit's own, which leaves the conversation as it was and can't be stopped.
+    @sio.on("edit_message")  # type: ignore[untyped-decorator]
+    async def edit_message(sid: str, payload: Any) -> None:
+        init_ws_context(WebsocketSession.require(sid))
+        told = payload["message"]
+        question = question_of(str(told.get("id")))
+        if question is not None:
+            await _ask_again(question, Way(), history, conversation(), str(told.get("output") or ""))
+
+    @cl.action_callback("ask_again")
+    async def again(action: cl.Action) -> None:
+        question = question_before(str(action.payload.get("answer")))
+        if question is not None:
+            await _ask_again(question, Way.read(action.payload), history, conversation())
+
+    @cl.action_callback("follow_up")
+    async def follow_up(action: cl.Action) -> None:
+        await _ask(str(action.payload.get("question") or ""))
+
+
+async def _ask_again(
+    question: cl.Message, way: Way, history: History, conversation: Conversation, content: str = ""
 ) -> None:
-    """Goes back to a question, puts `content` in its place where it is given, and has it answered; returns at once."""
+    """Goes back to a question, puts `content` in its place where there is some, and has it answered."""
 
     async def work() -> None:
         await go_back_to(question, history, conversation)
-        question.content = (content or "").strip() or question.content
+        question.content = content.strip() or question.content
         question.elements = []  # Files that came with it are in the library since.
         way.noted(question)
         await question.update()
-        await on_message(question)
+        await _answer(question)
 
-    await in_place_of_what_runs(work)
+    await _in_place_of_what_runs(work)
 
 
-async def ask(question: str, on_message: OnMessage) -> None:
-    """Asks a question in the person's name, about what the chat's last one was about; returns at once."""
-    asked = question.strip()
+async def _ask(question: str) -> None:
+    """Asks a question in the person's name, about what the chat's last one was about."""
     earlier = [message for message in cl.chat_context.get() if message.type == "user_message"]
-    if not asked or not earlier:
+    if not question.strip() or not earlier:
         return
-    message = cl.Message(asked, author=earlier[-1].author, type="user_message", modes=earlier[-1].modes)
+    message = cl.Message(question.strip(), author=earlier[-1].author, type="user_message", modes=earlier[-1].modes)
 
     async def work() -> None:
         await message.send()
-        await on_message(message)
+        await _answer(message)
 
-    await in_place_of_what_runs(work)
+    await _in_place_of_what_runs(work)
 
 
-async def in_place_of_what_runs(work: Callable[[], Awaitable[None]]) -> None:
-    """Does `work` as Chainlit does the work for a message: Stop ends it. What still ran for the chat is ended first."""
+async def _answer(question: cl.Message) -> None:
+    on_message = config.code.on_message
+    assert on_message is not None
+    await on_message(question)
+
+
+async def _in_place_of_what_runs(work: Callable[[], Awaitable[None]]) -> None:
+    """Does `work` as Chainlit does that for a message: Stop ends it; returns at once.
+
+    What still runs for the chat is ended first.
+    """
     session = cl.context.session
     assert isinstance(session, WebsocketSession)  # Chats are held in a browser.
     running = session.current_task

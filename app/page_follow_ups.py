@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import chainlit as cl
+
 from app.follow_ups import come_soon
 from app.page_log import explain
 from app.page_text import plain_question
@@ -15,23 +17,34 @@ if TYPE_CHECKING:
     from app.page_answer import Shown
     from app.page_host import Host
 
+_KEY = "follow_ups"
+
 _running: set[asyncio.Task[None]] = set()
 
 
-def are_wanted(host: Host, shown: Shown) -> bool:
-    """Whether the answer is one to go on from, and they would come soon with nobody waiting for an answer."""
+def offer_soon(host: Host, member: Member, shown: Shown, conversation: Conversation) -> None:
+    """Puts them under the answer in the background, where it is one to go on from; returns at once."""
+    if not _are_wanted(host, shown):
+        return
+    task = asyncio.create_task(_offer(host, member, shown, conversation.tried()))
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    cl.user_session.set(_KEY, task)
+
+
+def leave() -> None:
+    """The chat goes on without those that are still being made."""
+    task = cl.user_session.get(_KEY)
+    if isinstance(task, asyncio.Task):
+        task.cancel()
+        cl.user_session.set(_KEY, None)
+
+
+def _are_wanted(host: Host, shown: Shown) -> bool:
     switch = host.settings.follow_ups
     if switch == "off" or shown.answer.abstained or shown.answer.reading is None or host.is_asked:
         return False
     return switch == "on" or come_soon(shown.answer.receipt)
-
-
-def offer_soon(host: Host, member: Member, shown: Shown, conversation: Conversation) -> asyncio.Task[None]:
-    """Puts them under the answer in the background; whoever asks the next question ends it."""
-    task = asyncio.create_task(_offer(host, member, shown, conversation.tried()))
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return task
 
 
 async def _offer(host: Host, member: Member, shown: Shown, conversation: Conversation) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from app.page_documents import Choice
 from app.page_pace import Pace
 from app.page_words import counted, say
+from app.problem import Problem
 from app.read_through import section_lengths
 from app.words import Language
 from ingest.document import SHEETED
@@ -28,7 +29,10 @@ async def whole_offer(
     read_all = answer.reading is not None and answer.reading.whole
     if not answer.abstained or read_all or doc_id is None:
         return None
-    lengths = await section_lengths(member.assistant, doc_id, choice.kb)
+    try:
+        lengths = await section_lengths(member.assistant, doc_id, choice.kb)
+    except Problem:  # A section of it is longer than the model holds.
+        return None
     if len(lengths) < 2:
         return None
     receipt, saying_s = answer.receipt, 0.0

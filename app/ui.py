@@ -19,9 +19,7 @@ if str(ROOT) not in sys.path:
 import chainlit as cl
 from chainlit import server as chainlit_server
 from chainlit.config import config, config_translation_dir
-from chainlit.context import init_ws_context
 from chainlit.session import WebsocketSession
-from chainlit.socket import sio  # type: ignore[attr-defined]
 from starlette.routing import Mount, Route
 
 from app import (
@@ -56,7 +54,6 @@ from app.words import Language
 
 # A browser that lost its connection for a moment is back in this time.
 GONE_S = 10.0
-FOLLOW_UPS = "follow_ups"
 STOPPED_BY_CHAINLIT = "Task manually stopped."
 
 try:
@@ -174,7 +171,7 @@ async def on_shared_thread_view(thread: Any, viewer: Any) -> bool:
 async def on_message(message: cl.Message) -> None:
     language = _language()
     unsaved.asked(cl.context.session.thread_id)
-    _leave_follow_ups()
+    page_follow_ups.leave()
     question = (message.content or "").strip()
     picked = (message.modes or {}).get(page_documents.MODE)
     page_documents.note_selected(picked)
@@ -197,44 +194,10 @@ async def on_message(message: cl.Message) -> None:
             keep = page_history.keeper(history, session.thread_id, conversation, host.settings.model_name)
             asked = Asked(question, choice, _chat(session), language, way.how)
             shown = await answer_on_page(host, member, asked, conversation, keep)
-            if shown is not None and page_follow_ups.are_wanted(host, shown):
-                cl.user_session.set(FOLLOW_UPS, page_follow_ups.offer_soon(host, member, shown, conversation))
+            if shown is not None:
+                page_follow_ups.offer_soon(host, member, shown, conversation)
     except Exception as error:  # The one place where the page tells what went wrong.
         await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
-
-
-def _leave_follow_ups() -> None:
-    task = cl.user_session.get(FOLLOW_UPS)
-    if task is not None:
-        task.cancel()
-        cl.user_session.set(FOLLOW_UPS, None)
-
-
-@sio.on("edit_message")  # type: ignore[untyped-decorator]
-async def edit_message(sid: str, payload: Any) -> None:
-    """In place of Chainlit's own, which leaves the conversation as it was and can't be stopped."""
-    init_ws_context(WebsocketSession.require(sid))
-    told = payload["message"]
-    question = page_again.question_of(str(told.get("id")))
-    if question is not None:
-        await _ask_again(question, page_again.Way(), str(told.get("output") or ""))
-
-
-@cl.action_callback("ask_again")
-async def ask_again(action: cl.Action) -> None:
-    question = page_again.question_before(str(action.payload.get("answer")))
-    if question is not None:
-        await _ask_again(question, page_again.Way.read(action.payload))
-
-
-async def _ask_again(question: cl.Message, way: page_again.Way, content: str | None = None) -> None:
-    await page_again.ask_again(question, way, history, _conversation(), config.code.on_message, content)
-
-
-@cl.action_callback("follow_up")
-async def follow_up(action: cl.Action) -> None:
-    """Asks a question that was offered, about what is picked."""
-    await page_again.ask(str(action.payload.get("question") or ""), config.code.on_message)
 
 
 async def _begun(what: str) -> None:
@@ -323,3 +286,6 @@ def _conversation() -> Conversation:
         conversation = Conversation()
         cl.user_session.set("conversation", conversation)
     return conversation
+
+
+page_again.listen(history, _conversation)
