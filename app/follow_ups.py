@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.assistant import streamed
 from app.plan import Plan
-from app.terms import has_cjk, rarity, support, terms
+from app.terms import has_cjk, support, terms
 from engine.base import Delta, Receipt, Sampling
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ async def follow_ups(assistant: Assistant, conversation: Conversation) -> tuple[
 
 def usable(text: str, asked: Sequence[str], read: Sequence[Source]) -> tuple[str, ...]:
     """The questions in a model's lines: whole, new, in the language of the last one, and about what was read."""
-    weights = rarity(source.terms for source in read)
     held = terms(" ".join(source.text for source in read))
     known = {_folded(question) for question in asked}
     found = list[str]()
@@ -85,7 +84,7 @@ def usable(text: str, asked: Sequence[str], read: Sequence[Source]) -> tuple[str
         if not question.endswith(("?", "？")) or len(question) > MOST_CHARS or _folded(question) in known:
             continue
         wanted = terms(question)
-        if has_cjk(question) == has_cjk(asked[-1]) and wanted and support(wanted, held, weights) >= TOLD:
+        if has_cjk(question) == has_cjk(asked[-1]) and wanted and support(wanted, held, dict.fromkeys(wanted, 1.0)) >= TOLD:
             known.add(_folded(question))
             found.append(question)
     return tuple(found[:MOST])
