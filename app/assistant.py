@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 DEFAULT_KB = "default"
 # No knowledge base can bear such a name.
 FIRST_REQUEST = "/first request"
+# An answer in other words, which still keeps to the text.
+AFRESH_TEMPERATURE = 0.7
 
 Report = Callable[[str], None]
 """Takes one sentence about what is going on ("Loading the model ...")."""
@@ -177,6 +179,7 @@ class Assistant:
         report: Report | None = None,
         apart: str = "",
         session: str | None = None,
+        afresh: bool = False,
     ) -> AsyncGenerator[Event, None]:
         """Yields `Reading`, `Words`..., and last an `Answer` (an `Answer` alone where nothing relevant was found).
 
@@ -187,6 +190,7 @@ class Assistant:
             apart: A name for a cache of its own, so that a measurement's first question is cold whatever went before;
                 it ends with the assistant.
             session: The chat's name, which holds what was read until `ahead.release`.
+            afresh: The words are drawn, so that the same question may be answered in other words.
 
         Raises:
             Problem, EngineError, IngestError: One sentence each.
@@ -200,13 +204,37 @@ class Assistant:
             yield Answer(said, True, (), None, None)
             return
         reader = await self._ready(report)
+        asked = self.put(
+            reader, planned, question, kb=kb, conversation=conversation, apart=apart, session=session, afresh=afresh
+        )
+        async with aclosing(asked) as events:
+            async for event in events:
+                yield event
+
+    async def put(
+        self,
+        reader: Reader,
+        planned: Plan,
+        question: str,
+        *,
+        kb: str,
+        conversation: Conversation | None = None,
+        apart: str = "",
+        session: str | None = None,
+        afresh: bool = False,
+    ) -> AsyncGenerator[Event, None]:
+        """As `ask`, for what is already planned.
+
+        Args:
+            planned: With sections.
+        """
         read, prompt, history = await asyncio.to_thread(_laid_out, reader, planned, question, kb, apart, conversation)
         if apart:
             self.ahead.let_go_at_end(read.prefix)
         yield read.reading
         text, ids, finish = "", list[int](), None
         try:
-            async with aclosing(streamed(reader.engine, prompt, self._sampling())) as stream:
+            async with aclosing(streamed(reader.engine, prompt, self._sampling(afresh))) as stream:
                 async for piece in stream:
                     if isinstance(piece, Finish):
                         finish = piece
@@ -324,8 +352,8 @@ class Assistant:
                 self._reader = await asyncio.to_thread(Reader.open, self.settings, self.corpus, engine, tokenizer)
             return self._reader
 
-    def _sampling(self) -> Sampling:
-        return Sampling(max_tokens=self.settings.answer_tokens)
+    def _sampling(self, afresh: bool) -> Sampling:
+        return Sampling(max_tokens=self.settings.answer_tokens, temperature=AFRESH_TEMPERATURE if afresh else 0.0)
 
 
 def _laid_out(

@@ -1,12 +1,13 @@
 """Decides what a conversation keeps between questions: raw ids for the prompt, questions to search with, what was read.
 
-A conversation only grows at its end, so that every turn finds the turns before it in the engine's cache.
+A conversation only grows at its end, or is cut back to go on from an earlier turn, so that every turn finds the turns
+before it in the engine's cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.question import leans
 
@@ -21,6 +22,8 @@ class Turn:
         ids: The turn's tail and the model's raw answer as `engine.prompt` closes them; of a stopped answer, what came.
         doc_id, sections: What was read, sections by number, ascending.
         kb: The base that it lies in; empty where that is not known.
+        answer_id: The message that shows its answer; empty where none does.
+        first: From which turn on, counted from 0, the model sees the conversation once this one is there.
     """
 
     question: str
@@ -28,6 +31,8 @@ class Turn:
     doc_id: str
     sections: tuple[int, ...]
     kb: str = ""
+    answer_id: str = ""
+    first: int = 0
 
 
 @dataclass
@@ -70,7 +75,29 @@ class Conversation:
             self.first = len(self.turns)
 
     def add(self, turn: Turn) -> None:
-        self.turns.append(turn)
+        self.turns.append(replace(turn, first=self.first))
+
+    def show_last(self, answer_id: str) -> None:
+        """The last turn's answer stands in this message."""
+        self.turns[-1] = replace(self.turns[-1], answer_id=answer_id)
+
+    def cut_back(self, answer_ids: Collection[str]) -> None:
+        """Takes out the first turn whose answer is one of these, and all after it.
+
+        The next question then begins with the very ids with which that turn began, which the engine has cached.
+        """
+        at = next((number for number, turn in enumerate(self.turns) if turn.answer_id in answer_ids), len(self.turns))
+        if at < len(self.turns):
+            del self.turns[at:]
+            self.first = self.turns[-1].first if self.turns else 0
+
+    def tried(self) -> Conversation:
+        """The same conversation to go on with for a try: what is added to it is not added here."""
+        return Conversation(list(self.turns), self.first)
+
+    def take_over(self, tried: Conversation) -> None:
+        """Goes on where `tried`, which came from `tried()`, has got to."""
+        self.turns, self.first = tried.turns, tried.first
 
     @property
     def _num_ids(self) -> int:

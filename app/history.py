@@ -65,6 +65,21 @@ class History(Chats):
         for key in await self._save(thread_id, work) or []:
             await self.files.delete_file(key)
 
+    async def cut_back(self, thread_id: str, step_id: str) -> None:
+        """Takes out of the open chat all that came after a step: steps, turns, elements, ratings, files."""
+
+        async def work(connection: AsyncConnection) -> list[str]:
+            at = select(STEPS.c.number).where(STEPS.c.id == step_id, STEPS.c.threadId == thread_id).scalar_subquery()
+            later = select(STEPS.c.id).where(STEPS.c.threadId == thread_id, STEPS.c.number > at)
+            keys = select(ELEMENTS.c.objectKey).where(ELEMENTS.c.forId.in_(later))
+            found = [key for key in await connection.scalars(keys) if key]
+            for column in (FEEDBACKS.c.forId, ELEMENTS.c.forId, TURNS.c.stepId, STEPS.c.id):
+                await connection.execute(delete(column.table).where(column.in_(later)))
+            return found
+
+        for key in await self._save(thread_id, work) or []:
+            await self.files.delete_file(key)
+
     async def get_step(self, step_id: str) -> StepDict | None:
         async with self.database.reading() as connection:
             row = (await connection.execute(select(STEPS).where(STEPS.c.id == step_id))).mappings().first()

@@ -48,10 +48,12 @@ async def conversation_of(database: Database, thread_id: str, model: str) -> Con
     query = select(TURNS).where(TURNS.c.threadId == thread_id).order_by(TURNS.c.number)
     async with database.reading() as connection:
         rows = list((await connection.execute(query)).mappings())
-    turns = [Turn(row["question"], _ids(row["ids"]), row["docId"], tuple(row["sections"]), row["kb"]) for row in rows]
-    foreign = [number for number, row in enumerate(rows, 1) if row["model"] != model]
-    first = max(rows[-1]["first"] if rows else 0, foreign[-1] if foreign else 0)
-    return Conversation(turns, first)
+    turns, foreign = list[Turn](), 0
+    for number, row in enumerate(rows, 1):
+        foreign = number if row["model"] != model else foreign
+        read = row["docId"], tuple(row["sections"]), row["kb"]
+        turns.append(Turn(row["question"], _ids(row["ids"]), *read, row["stepId"], max(row["first"], foreign)))
+    return Conversation(turns, turns[-1].first if turns else 0)
 
 
 def withheld_steps(rows: Sequence[Mapping[str, Any]], readable: Collection[str]) -> dict[str, str]:

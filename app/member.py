@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from starlette.concurrency import run_in_threadpool
 
 from app.answer import Answer, Event
+from app.follow_ups import follow_ups
 from app.problem import Problem
 from app.question import checked
+from app.read_through import read_through
 from app.rights import Base, Person, no_such_base, role_in, suffices
 from app.times import TIMES
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Member:
-    """One person before the documents. All but `ask` blocks: call it in a thread."""
+    """One person before the documents. What is not async blocks: call it in a thread."""
 
     assistant: Assistant
     library: Library
@@ -89,23 +91,61 @@ class Member:
         doc_id: str | None = None,
         conversation: Conversation | None = None,
         session: str | None = None,
+        afresh: bool = False,
     ) -> AsyncGenerator[Event, None]:
         """As `Assistant.ask`, in a base that they may read; of `conversation` only what is about such bases is used.
 
         Raises:
             Problem: `not_found` and what `Assistant.ask` raises.
         """
+        await self._look_up(kb, doc_id, conversation)
+        asked = self.assistant.ask(
+            question, kb=kb, doc_id=doc_id, conversation=conversation, session=session, afresh=afresh
+        )
+        async with aclosing(asked) as events:
+            async for event in events:
+                self._note(kb, event)
+                yield event
+
+    async def read_through(
+        self,
+        question: str,
+        kb: str,
+        doc_id: str,
+        *,
+        conversation: Conversation | None = None,
+        session: str | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """As `app.read_through.read_through`, with the rights of `ask`.
+
+        Raises:
+            Problem: `not_found` and what `Assistant.ask` raises.
+        """
+        await self._look_up(kb, doc_id, conversation)
+        asked = read_through(self.assistant, question, kb=kb, doc_id=doc_id, conversation=conversation, session=session)
+        async with aclosing(asked) as events:
+            async for event in events:
+                self._note(kb, event)
+                yield event
+
+    async def follow_ups(self, conversation: Conversation) -> tuple[str, ...]:
+        """As `app.follow_ups.follow_ups`, where they may still read all that the model sees for it."""
+        last = conversation.last
+        if last is None:
+            return ()
+        await self._look_up(last.kb, last.doc_id, conversation)
+        return await follow_ups(self.assistant, conversation)
+
+    def _note(self, kb: str, event: Event) -> None:
+        if isinstance(event, Answer) and event.receipt is not None:
+            TIMES.note(self.person.name, kb, event.receipt)
+
+    async def _look_up(self, kb: str, doc_id: str | None, conversation: Conversation | None) -> None:
         await run_in_threadpool(self.library.require, self.person, kb)
         if doc_id is not None:
             await run_in_threadpool(self.document, doc_id, kb)
         if conversation is not None and not self.person.everything:
             conversation.forget_unless(await run_in_threadpool(self.library.readable_names, self.person))
-        asked = self.assistant.ask(question, kb=kb, doc_id=doc_id, conversation=conversation, session=session)
-        async with aclosing(asked) as events:
-            async for event in events:
-                if isinstance(event, Answer) and event.receipt is not None:
-                    TIMES.note(self.person.name, kb, event.receipt)
-                yield event
 
     # -- changing
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import chainlit as cl
 
-from app.answer import Answer, Citation, Reading, Words
+from app.answer import Answer, Citation, Event, Reading, Words
 from app.conversation import Conversation
 from app.member import Member
+from app.page_again import How
+from app.page_documents import Choice
 from app.page_foot import foot_props, reading_line
 from app.page_host import Host
+from app.page_offer import whole_offer
 from app.page_sources import source_props, where
 from app.page_text import mark_name, safe_markdown, source_name, streamed_markdown, with_marks
 from app.page_words import say
@@ -26,6 +30,14 @@ NOT_FOUND_ICON = "search-x"
 
 Keep = Callable[[str], Awaitable[None]]
 """Takes the id of the message that shows the answer."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer on the page, and what stands under it."""
+
+    answer: Answer
+    foot: cl.CustomElement
 
 
 class Reply:
@@ -66,44 +78,55 @@ class Reply:
         self._shown, self._at = text, time.monotonic()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A question on the page.
+
+    Attributes:
+        chat: The name by which the chat holds what was read, until `Host.chat_ended`.
+    """
+
+    question: str
+    choice: Choice
+    chat: str
+    language: Language
+    how: How = "plain"
+
+
 async def answer_on_page(
-    host: Host,
-    member: Member,
-    question: str,
-    kb: str,
-    doc_id: str | None,
-    conversation: Conversation,
-    chat: str,
-    language: Language,
-    keep: Keep | None = None,
-) -> None:
+    host: Host, member: Member, asked: Asked, conversation: Conversation, keep: Keep | None = None
+) -> Shown | None:
     """Asks and shows. Stop ends it early: the engine is told, the words so far stay.
 
     Args:
-        chat: The name by which the chat holds what was read, until `Host.chat_ended`.
         keep: Keeps the turn that the question added to the conversation, where it added one.
+
+    Returns:
+        What was shown; None where it was stopped.
 
     Raises:
         Problem, EngineError, IngestError: One sentence each; words that had come by then stay on the page.
     """
     reply = Reply()
     reading: Reading | None = None
+    language = asked.language
     num_turns = len(conversation.turns)
     try:
         with host.asking():
             async for _ in host.wait():
                 await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
             await reply.status(say("looking", language))
-            asked = member.ask(question, kb, doc_id=doc_id, conversation=conversation, session=chat)
-            async with aclosing(asked) as events:
+            async with aclosing(_events(member, asked, conversation)) as events:
                 async for event in events:
                     if isinstance(event, Reading):
                         reading = event
+                        reply.text = ""  # Of a section that did not answer, where another one is read now.
                         await reply.status(reading_line(reading, language, done=False))
                     elif isinstance(event, Words):
                         await reply.write(event.text)
                     else:
-                        await _finish(reply, member, event, language)
+                        host.pace.note(event.receipt)
+                        return await _finish(reply, host, member, asked, event)
     except asyncio.CancelledError:
         # Swallowed: Chainlit's own task ends here, and what follows in it is only its end.
         await _finish_stopped(reply, reading, language)
@@ -116,9 +139,19 @@ async def answer_on_page(
     finally:
         if keep is not None and len(conversation.turns) > num_turns:
             await keep(reply.message.id)
+    return None
 
 
-async def _finish(reply: Reply, member: Member, answer: Answer, language: Language) -> None:
+def _events(member: Member, asked: Asked, conversation: Conversation) -> AsyncGenerator[Event, None]:
+    kb, doc_id = asked.choice.kb, asked.choice.doc_id
+    if asked.how == "whole" and doc_id is not None:
+        return member.read_through(asked.question, kb, doc_id, conversation=conversation, session=asked.chat)
+    afresh = asked.how == "afresh"
+    return member.ask(asked.question, kb, doc_id=doc_id, conversation=conversation, session=asked.chat, afresh=afresh)
+
+
+async def _finish(reply: Reply, host: Host, member: Member, asked: Asked, answer: Answer) -> Shown:
+    language = asked.language
     documents = {document.id: document for document in await asyncio.to_thread(member.documents)}
     quotes = "\n".join(citation.quote for citation in answer.citations)
     numbers = {citation.number for citation in answer.citations}
@@ -138,15 +171,25 @@ async def _finish(reply: Reply, member: Member, answer: Answer, language: Langua
             # This makes `name` a link; where it leads is AnswerFoot.jsx's, and without that a page with the quote.
             elements.append(cl.Text(name=name, content=f"{citation.quote}\n\n{line}", display="page"))
             sources[name] = source_props(citation, place, language)
-    foot = foot_props(answer.receipt, answer.reading, None, language) | {"sources": sources}
-    elements.append(cl.CustomElement(name="AnswerFoot", props=foot, display="inline"))
+    foot = _foot(reply, foot_props(answer.receipt, answer.reading, None, language) | {"sources": sources})
+    elements.append(foot)
     below = ["\n".join(lines)] if lines else []
     await reply.finish("\n\n".join([text, *below]), elements, NOT_FOUND_ICON if answer.abstained else None)
+    # The answer stands by now: a document whose length is not known yet is counted first.
+    offer = await whole_offer(member, answer, asked.choice, host.pace, language)
+    if offer is not None:
+        foot.props = dict(foot.props) | {"offer": offer}
+        await foot.update()
+    return Shown(answer, foot)
+
+
+def _foot(reply: Reply, props: dict[str, Any]) -> cl.CustomElement:
+    return cl.CustomElement(name="AnswerFoot", props=props | {"answer": reply.message.id}, display="inline")
 
 
 async def _finish_stopped(reply: Reply, reading: Reading | None, language: Language) -> None:
     text = streamed_markdown(reply.text).strip()
     told = say("stopped" if text else "stopped_early", language)
     read = reading if text else None
-    foot = cl.CustomElement(name="AnswerFoot", props=foot_props(None, read, told, language), display="inline")
+    foot = _foot(reply, foot_props(None, read, told, language))
     await reply.finish(f"{text} …" if text else "", [foot])

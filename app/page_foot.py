@@ -21,6 +21,9 @@ def foot_props(
         "receipt": receipt_words(receipt, language) if receipt else None,
         "share": _share(receipt),
         "details": _details(receipt, language) if receipt else [],
+        "offer": None,
+        "follow_ups": [],
+        "words": {key: say(key, language) for key in ("answer_again", "answer_again_hint", "ask_next")},
     }
 
 

@@ -75,6 +75,7 @@ def keeper(history: History, thread_id: str, conversation: Conversation, model: 
     """What keeps the last turn of an open chat."""
 
     async def keep(step_id: str) -> None:
+        conversation.show_last(step_id)
         await history.keep_turn(thread_id, step_id, conversation, model)
 
     return keep

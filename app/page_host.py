@@ -16,6 +16,7 @@ from typing import Literal
 
 from app.assistant import DEFAULT_KB, Assistant
 from app.page_log import explain
+from app.page_pace import Pace
 from app.page_words import say
 from app.problem import Problem, tell
 from app.samples import Sample, samples
@@ -57,6 +58,7 @@ class Host:
         self._asked_at = -QUIET_S
         self._work: list[asyncio.Task[None]] = []
         self._threads = ThreadPoolExecutor(THREADS, "page")
+        self.pace = Pace.of(settings)
         self.closing = threading.Event()
         """Set at the end: what works in a thread stops."""
 
@@ -117,6 +119,11 @@ class Host:
         finally:
             self._asking -= 1
             self._asked_at = time.monotonic()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return self._asking > 0
 
     def chat_ended(self, chat: str) -> None:
         """The engine lets go of what this chat alone held; returns at once."""

@@ -82,5 +82,10 @@ def plain_title(title: str, most: int = 60) -> str:
     return short if len(short) <= most else short[: most - 1].rstrip() + "…"
 
 
+def plain_question(question: str) -> str:
+    """A question of the model's as plain words, to be asked as it stands."""
+    return " ".join(without_addresses(_INVISIBLE.sub("", question)).split())
+
+
 def _is_plain(character: str) -> bool:
     return character.isalnum() or character in " .,-–—·'’()（）《》、，。" or unicodedata.category(character)[0] == "M"

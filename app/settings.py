@@ -81,6 +81,9 @@ class Settings(BaseSettings):
         " always: any question",
     )
     search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for the model")
+    follow_ups: Literal["auto", "on", "off"] = Field(
+        "auto", description="questions to go on with under an answer; auto: where the engine has them in 2.5 s"
+    )
     ocr: bool = Field(True, description="whether scanned pages are read by text recognition")
     ocr_seconds: int = Field(1_800, ge=1, description="the longest that recognising the pages of one file may take")
     jobs: int = Field(0, ge=0, description="files read at once, and cores that embed passages; 0: all cores")

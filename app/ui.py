@@ -24,7 +24,9 @@ from starlette.routing import Mount, Route
 
 from app import (
     page_adding,
+    page_again,
     page_documents,
+    page_follow_ups,
     page_history,
     page_kept,
     page_log,
@@ -41,7 +43,7 @@ from app.desk import Desk, records_of
 from app.member import Member
 from app.page_adding import add_on_page
 from app.page_adding import files_state as state_of_files
-from app.page_answer import answer_on_page
+from app.page_answer import Asked, answer_on_page
 from app.page_chat_rights import ChatRights
 from app.page_discreet import keep_secrets_out_of_logs
 from app.page_door import PageDoor
@@ -185,12 +187,15 @@ async def on_shared_thread_view(thread: Any, viewer: Any) -> bool:
 async def on_message(message: cl.Message) -> None:
     language = _language()
     unsaved.asked(cl.context.session.thread_id)
+    page_follow_ups.leave()
     question = (message.content or "").strip()
     picked = (message.modes or {}).get(page_documents.MODE)
     page_documents.note_selected(picked)
+    way = page_again.Way.of(message)
     try:
         member = await _member(cl.context.session, language)
         choice = await asyncio.to_thread(page_documents.meant, host, member, question, picked)
+        choice = way.choice or choice
         if message.elements:
             kb = await asyncio.to_thread(member.base_to_add_to, choice.kb)
             added = await add_on_page(host, member, kb, message.elements, language, warm=not question)
@@ -198,12 +203,15 @@ async def on_message(message: cl.Message) -> None:
             if added:
                 choice = page_documents.Choice(kb, added[0] if len(added) == 1 else None)
                 await page_documents.offer(member, language, choice)
+                message.modes = (message.modes or {}) | {page_documents.MODE: choice.id}
+                await message.update()
         if question:
             conversation, session = _conversation(), cl.context.session
             keep = page_history.keeper(history, session.thread_id, conversation, host.settings.model_name)
-            await answer_on_page(
-                host, member, question, choice.kb, choice.doc_id, conversation, _chat(session), language, keep
-            )
+            asked = Asked(question, choice, _chat(session), language, way.how)
+            shown = await answer_on_page(host, member, asked, conversation, keep)
+            if shown is not None:
+                page_follow_ups.offer_soon(host, member, shown, conversation)
     except Exception as error:  # The one place where the page tells what went wrong.
         await cl.ErrorMessage(content=page_log.explain(error, host.settings.home, language)).send()
 
@@ -300,3 +308,6 @@ def _conversation() -> Conversation:
         conversation = Conversation()
         cl.user_session.set("conversation", conversation)
     return conversation
+
+
+page_again.listen(history, _conversation)

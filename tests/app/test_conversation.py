@@ -63,3 +63,41 @@ def test_history_never_exceeds_its_room_and_mostly_stays_put(lengths: list[int],
         assert ids == tuple(token for each in conversation.turns[conversation.first :] for token in each.ids)
         if conversation.first != first:
             assert len(ids) <= room // 2
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 200)), min_size=1, max_size=20), st.data())
+def test_a_conversation_that_is_cut_back_goes_on_as_if_the_later_turns_had_never_been(
+    asked: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """The next question gets the very ids that the one in its place began with, and so finds them cached."""
+    conversation, before = Conversation(), list[tuple[tuple[Turn, ...], tuple[int, ...]]]()
+    for number, (length, room) in enumerate(asked):
+        turns = tuple(conversation.turns)
+        before.append((turns, conversation.history_ids(room)))
+        conversation.add(turn(number, length))
+        conversation.show_last(f"answer {number}")
+    at = data.draw(st.integers(0, len(asked) - 1))
+    gone = {f"answer {number}" for number in range(at, len(asked))} | {"a message without a turn"}
+    conversation.cut_back(gone)
+    turns, ids = before[at]
+    assert tuple(conversation.turns) == turns
+    assert conversation.history_ids(asked[at][1]) == ids
+
+
+def test_what_no_turn_is_shown_by_cuts_nothing() -> None:
+    conversation = Conversation()
+    conversation.add(turn(1))
+    conversation.show_last("a")
+    conversation.cut_back({"b", ""})
+    assert len(conversation.turns) == 1
+
+
+def test_a_try_that_is_not_taken_over_leaves_no_trace() -> None:
+    """And one that is taken over leaves its turn."""
+    conversation = Conversation()
+    conversation.add(turn(1))
+    tried = conversation.tried()
+    tried.add(turn(2))
+    assert [each.question for each in conversation.turns] == ["question 1"]
+    conversation.take_over(tried)
+    assert [each.question for each in conversation.turns] == ["question 1", "question 2"]

@@ -2,7 +2,8 @@
 
 usage: READONCE_HOME=... python tests/browser/page_on_fake.py PORT MODEL_FOLDER [CACHE_FILE]
 
-CACHE_FILE holds what the engine has cached from one start to the next, as an engine does that outlives its page.
+CACHE_FILE holds what the engine has cached from one start to the next, as an engine does that outlives its page. Beside
+the home, `calls.jsonl` gets what the engine counted of each call: prompt and cached tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import json
 import pickle
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "engine"))  # what the fake tells lies with its tests
@@ -22,13 +24,28 @@ from fake_view import view_of
 from app import web
 from app.assistant import Assistant
 from app.settings import Settings
-from engine.base import Engine, Prompt
+from engine.base import Delta, Engine, Finish, Prompt, Sampling
 from engine.fake import Delays, FakeEngine
 from engine.tokenizer import Tokenizer
 from engine.view import CacheView
 from ingest.corpus import Corpus
 
 START_S = 4
+
+
+class Counting(FakeEngine):
+    """Writes its own figures down, to be held against those on the page."""
+
+    calls_file: Path
+
+    async def generate(self, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
+        async with aclosing(super().generate(prompt, sampling)) as stream:
+            async for piece in stream:
+                if isinstance(piece, Finish):
+                    call = {"prompt": piece.receipt.prompt_tokens, "cached": piece.receipt.cached_tokens}
+                    with self.calls_file.open("a") as file:
+                        file.write(json.dumps(call | {"answers": sampling.priority == 0}) + "\n")
+                yield piece
 
 
 class FakePower:
@@ -39,7 +56,7 @@ class FakePower:
     def __init__(self, model_folder: Path, cache_file: Path | None = None) -> None:
         self.cache_file = cache_file
         self.tokenizer = tokenizer = Tokenizer(model_folder)
-        self.engine = FakeEngine(
+        self.engine = Counting(
             tokenizer,
             lambda prompt: _quoting(tokenizer, prompt),
             delays=Delays(prompt_token_s=0.0005, answer_token_s=0.03),
@@ -47,6 +64,7 @@ class FakePower:
             max_model_len=32_768,  # a token a byte, where the tokenizer is the tests' tiny one
             model="fake engine (no model)",
         )
+        self.engine.calls_file = Settings.load().home.parent / "calls.jsonl"
         if cache_file is not None and cache_file.exists():
             self.engine.cache = pickle.loads(cache_file.read_bytes())
 
@@ -82,9 +100,14 @@ def _quoting(tokenizer: Tokenizer, prompt: Prompt) -> str:
         return _guide(text)
     if "nowhere" in question:
         return "NOT FOUND"
+    if "short questions" in question:
+        told = [" ".join(line.split()[:4]) for line in re.findall(r"^\[\d+\] (.+)$", text, re.MULTILINE)]
+        return "\n".join(f"{number}. What about {words}?" for number, words in enumerate(told[:3], 1))
     wanted = set(re.findall(r"\w{3,}|[\u4e00-\u9fff]", question.lower()))
     lines = re.findall(r"^\[(\d+)\] (.+)$", text, re.MULTILINE)
-    scored = sorted(lines, key=lambda line: -len(wanted & set(re.findall(r"\w{3,}|[\u4e00-\u9fff]", line[1].lower()))))
+    scored = sorted(lines, key=lambda line: -_shared(wanted, line[1]))
+    if "strictly" in question and _shared(wanted, scored[0][1]) < 3:
+        return "NOT FOUND"
     said = " ".join(f"{line[1]} [{line[0]}]" for line in scored[:2])
     return said + " ![x](https://example.org/leak?q=1) See also https://example.org/elsewhere."
 
@@ -94,6 +117,10 @@ def _guide(text: str) -> str:
     said = [words for _, words in re.findall(r"^\[(\d+)\] (.+)$", text, re.MULTILINE)]
     questions = [f"What is said of {' '.join(words.split()[-6:]).rstrip('.')}?" for words in (said * 5)[:5]]
     return json.dumps({"summary": " ".join(said[:3]), "questions": questions})
+
+
+def _shared(wanted: set[str], line: str) -> int:
+    return len(wanted & set(re.findall(r"\w{3,}|[\u4e00-\u9fff]", line.lower())))
 
 
 def main(port: int, model_folder: Path, cache_file: Path | None = None) -> None:

@@ -1,0 +1,279 @@
+"""Two people side by side in a real Chromium, from an upload to its removal, on an engine without a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser_kit import ROOT, Served, Server, free_port, picture, until
+from fpdf import FPDF
+from playwright.sync_api import Browser, Locator, Page, expect
+
+sys.path.insert(0, str(ROOT / "tests" / "engine"))  # the tiny tokenizer lies beside the engine's tests
+
+from tiny import write_tiny_tokenizer
+
+from app.desk import Desk
+from app.page_host import SAMPLES_ADDED
+from app.rights import OF_THIS_MACHINE
+from app.settings import Settings
+
+pytestmark = pytest.mark.browser
+
+PASSWORD = "correct horse battery"
+TITLE = "island almanac"
+FERRY = "The ferry to Sandholm leaves from pier four at 08:15 every morning."
+LIGHT = "The lighthouse on Gull Rock was lit by Ottilie Brandt in 1887."
+ENVIRONMENT = {"READONCE_EMBEDDER": "hashing", "READONCE_SECTION_TOKENS": "400", "READONCE_FOLLOW_UPS": "on"}
+SLOW_MS = 60_000
+
+
+class House:
+    """A home with accounts, and the page on it for as many lives as a test wants."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.home.mkdir()
+        (self.home / SAMPLES_ADDED).touch()
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in (ENVIRONMENT | {"READONCE_HOME": str(self.home)}).items():
+                patch.setenv(name, value)
+            desk = Desk.open(Settings.load())
+        for name in ("anna", "ben"):
+            desk.people.use_link(desk.people.add(OF_THIS_MACHINE, name) or "", PASSWORD)
+        self.server = Server(self.home, free_port())
+        self.port = free_port()
+        (folder / "tiny").mkdir()
+        self.model = write_tiny_tokenizer(folder / "tiny", qwen=True)
+        self.now = self.start()
+
+    def start(self) -> Served:
+        script = str(ROOT / "tests" / "browser" / "page_on_fake.py")
+        settings = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
+        page = [sys.executable, script, str(self.port), str(self.model), str(self.home / "cached")]
+        served = self.server.start(["env", *settings, *page], self.port, self.home.parent)
+        served.wait_until_ready()
+        return served
+
+    def restart(self) -> None:
+        self.now.stop()
+        self.now = self.start()
+
+    def command(self, *words: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "app.cli", *words],
+            cwd=ROOT,
+            env=os.environ | ENVIRONMENT | {"READONCE_HOME": str(self.home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+    def last_call(self) -> dict[str, int]:
+        """What the engine counted of the last answer."""
+        calls = [json.loads(line) for line in (self.home.parent / "calls.jsonl").read_text().splitlines()]
+        return next(call for call in reversed(calls) if call["answers"])
+
+    def enter(self, browser: Browser, name: str, **more: object) -> Page:
+        """A browser of that person's own."""
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-US"} | more)  # type: ignore[arg-type]
+        page = context.new_page()
+        page.goto(self.now.url)
+        page.fill("input[type=email], input[name=email], input[type=text]", name)
+        page.fill("input[type=password]", PASSWORD)
+        page.click("button[type=submit]")
+        expect(page.locator("#chat-input")).to_be_visible(timeout=SLOW_MS)
+        return page
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    house = House(tmp_path_factory.mktemp("house"))
+    yield house
+    house.now.stop()
+
+
+@pytest.fixture(scope="module")
+def almanac(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six pages in several sections: the ferry stands on page 2, the lighthouse on page 5."""
+    pdf = FPDF()
+    for number in range(1, 7):
+        pdf.add_page()
+        pdf.set_font("Helvetica", "B", size=16)
+        pdf.cell(0, 10, f"Chapter {number}", new_x="LMARGIN", new_y="NEXT")
+        pdf.set_font("Helvetica", size=12)
+        filler = (
+            f"Sheet {number} of the almanac speaks of gulls, ropes and the weather of {1900 + number}. "
+            "Nobody has to remember any of this, but it makes the page long enough to be worth reading once. "
+        )
+        fact = {2: f"{FERRY} ", 5: f"{LIGHT} "}.get(number, "")
+        pdf.multi_cell(0, 7, fact + filler * 9)
+    path = tmp_path_factory.mktemp("uploads") / f"{TITLE}.pdf"
+    pdf.output(str(path))
+    return path
+
+
+def upload(page: Page, path: Path) -> None:
+    page.set_input_files("input[type=file] >> nth=0", path)
+    expect(page.locator("#chat-submit")).to_be_enabled()
+    page.click("#chat-submit")
+    expect(page.locator("[data-testid=added-files] [data-state=ready]")).to_have_count(1, timeout=SLOW_MS)
+
+
+def send(page: Page, question: str) -> None:
+    page.fill("#chat-input", question)
+    expect(page.locator("#chat-submit")).to_be_enabled(timeout=SLOW_MS)
+    page.keyboard.press("Enter")
+
+
+def answered(page: Page, count: int) -> Locator:
+    """Waits for the `count`-th receipt, and gives the last answer."""
+    try:
+        expect(page.get_by_test_id("receipt")).to_have_count(count, timeout=SLOW_MS)
+    except AssertionError:
+        picture(page, "99-failed")
+        raise
+    expect(page.locator("#stop-button")).to_have_count(0, timeout=SLOW_MS)
+    return page.locator(".ai-message").last
+
+
+def reuse(page: Page) -> tuple[int, int]:
+    found = re.search(r"([\d,]+) of ([\d,]+) prompt tokens reused", page.get_by_test_id("receipt").last.inner_text())
+    assert found is not None
+    cached, prompt = (int(figure.replace(",", "")) for figure in found.groups())
+    return cached, prompt
+
+
+def offered(page: Page) -> str:
+    page.click("#mode-picker-trigger-document")
+    words = page.locator("[role=listbox], [role=menu], [data-radix-popper-content-wrapper]").last.inner_text()
+    page.keyboard.press("Escape")
+    return words
+
+
+def open_again(page: Page) -> None:
+    page.reload()
+    expect(page.locator("#mode-picker-trigger-document")).to_be_visible(timeout=SLOW_MS)
+
+
+def pick(page: Page, title: str) -> None:
+    page.locator("#mode-picker-trigger-document").click()
+    page.locator("[role=option],[role=menuitem],[role=menuitemradio]", has_text=title).first.click()
+
+
+def test_two_people_from_an_upload_to_its_removal(house: House, browser: Browser, almanac: Path) -> None:
+    """Upload, share, ask, cite, highlight, stop, both refusals, resume after a restart, delete; each sees their own."""
+    anna, ben = (house.enter(browser, name) for name in ("anna", "ben"))
+    told: list[str] = []
+    for page in (anna, ben):
+        page.on("pageerror", lambda error: told.append(str(error)))
+
+    upload(anna, almanac)
+    assert TITLE in offered(anna)
+    expect(ben.locator("#mode-picker-trigger-document")).to_have_count(0)
+    picture(anna, "50-uploaded")
+    house.command("kb", "share", "anna", "--with", "ben")
+    open_again(ben)
+    assert TITLE in offered(ben)
+
+    send(anna, "When does the ferry to Sandholm leave?")
+    send(ben, "When does the ferry to Sandholm leave?")
+    for page in (anna, ben):
+        expect(answered(page, 1)).to_contain_text("08:15")
+    send(ben, "From which pier does the ferry leave?")
+    expect(answered(ben, 2)).to_contain_text("pier four")
+    cached, prompt = reuse(ben)
+    assert cached >= 0.9 * prompt  # of what Anna's question or his own has read
+
+    number = re.search(r"08:15 every morning\s*\[(\d)\]", answered(ben, 2).inner_text())
+    assert number is not None
+    mark = answered(ben, 2).get_by_role("link", name=f"[{number[1]}]").first
+    mark.hover()
+    expect(ben.get_by_test_id("tip")).to_contain_text(FERRY)
+    picture(ben, "51-quote")
+    mark.click()
+    sheet = ben.get_by_test_id("sheet")
+    expect(sheet).to_be_visible(timeout=SLOW_MS)
+    expect(ben.get_by_test_id("where")).to_have_text("p. 2 of 6")
+    expect(ben.get_by_test_id("quote")).to_contain_text(FERRY)
+    frame = sheet.bounding_box()
+    boxes = [each for each in (mark.bounding_box() for mark in ben.locator(".ro-sheet mark").all()) if each]
+    assert frame is not None
+    assert all(frame["x"] < box["x"] < box["x"] + box["width"] < frame["x"] + frame["width"] for box in boxes)
+    assert max(box["width"] for box in boxes) > frame["width"] * 0.3
+    picture(ben, "52-sheet")
+
+    send(anna, "Tell me about gulls, ropes and the weather of each year, at length?")
+    send(ben, "Who lit the lighthouse on Gull Rock?")
+    until(lambda: "Reading" not in anna.locator(".ai-message").last.inner_text(), 60, "no words came")
+    expect(anna.locator(".ai-message").last).to_contain_text(re.compile(r"\w+ \w+ \w+"), timeout=SLOW_MS)
+    anna.click("#stop-button")
+    expect(anna.get_by_test_id("stopped")).to_be_visible(timeout=10_000)
+    expect(answered(ben, 3)).to_contain_text("Ottilie Brandt")
+    picture(anna, "53-stopped")
+
+    send(ben, "What is nowhere told of the lighthouse?")
+    refusal = answered(ben, 4)
+    expect(refusal).to_contain_text(re.compile(r"Not in the passages searched .* read the whole document\?"))
+    expect(refusal.locator("a.element-link")).to_have_count(0)
+    offer = ben.get_by_test_id("onward")
+    expect(offer).to_contain_text(re.compile(r"6 pages, [\d,]+ tokens: up to \d+ s"))
+    picture(ben, "54-refusal")
+    ben.get_by_test_id("read-whole").click()
+    expect(ben.locator(".ai-message").last).to_contain_text(
+        "Not in this document (all 6 pages were read).", timeout=SLOW_MS
+    )
+    answered(ben, 4)
+    expect(ben.get_by_test_id("read-whole")).to_have_count(0)
+    picture(ben, "55-all-read")
+
+    before = {page: page.locator(".ai-message").all_inner_texts() for page in (anna, ben)}
+    addresses = {page: page.url for page in (anna, ben)}
+    for page in (anna, ben):
+        page.goto("about:blank")
+    house.restart()
+    for page, receipts in ((anna, 1), (ben, 4)):
+        page.goto(addresses[page])
+        answered(page, receipts)
+        assert page.locator(".ai-message").all_inner_texts() == before[page]
+    send(ben, "And what else does it say of the lighthouse on Gull Rock?")
+    answered(ben, 5)
+    cached, prompt = reuse(ben)
+    assert cached >= 0.9 * prompt
+    picture(ben, "56-resumed")
+
+    house.command("rm", TITLE, "--kb", "anna")
+    open_again_without(ben, house)
+    answered(ben, 5)
+    ben.locator("a.element-link", has_text=TITLE).first.click()
+    expect(ben.get_by_test_id("source")).to_contain_text("This document was removed", timeout=SLOW_MS)
+    picture(ben, "57-removed")
+    delete_chat(ben, "When does the ferry")
+    assert told == []
+
+
+def open_again_without(page: Page, house: House) -> None:
+    """Nothing is offered any more where nothing is left."""
+    page.reload()
+    expect(page.locator("#chat-input")).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator("#mode-picker-trigger-document")).to_have_count(0)
+
+
+def delete_chat(page: Page, named: str) -> None:
+    """By the sidebar's menu; the chat is then nowhere."""
+    address = page.url
+    page.locator("#header #sidebar-trigger-button").click()
+    line = page.locator("[data-sidebar=menu-item]", has_text=named).first
+    line.hover()
+    line.locator("#thread-options").click()
+    page.locator("#delete-thread").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Confirm").click()
+    expect(page.locator("[data-sidebar=menu-item]", has_text=named)).to_have_count(0)
+    assert page.request.get(address.replace("/thread/", "/project/thread/")).status == 404
