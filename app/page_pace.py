@@ -25,7 +25,7 @@ class Pace:
     def of(cls, settings: Settings) -> Pace:
         """As fast as in this home's last batch, where there was one."""
         rates = load_rates(settings)
-        return cls(rates.read_tokens_per_s if rates is not None else None)
+        return cls(1 / rates.read_token_s if rates is not None else None)
 
     def note(self, receipt: Receipt | None) -> None:
         """Learns from a call that read something cold, or from what its engine remembers of when it did."""
