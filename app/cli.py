@@ -1,6 +1,6 @@
 """Decides what the command `readonce` understands, and how each failure ends: one sentence and an exit code.
 
-0 all done, 1 failed, 2 wrong usage, 3 some items failed. The commands themselves are in app/commands_*.py.
+0 all done, 1 failed, 2 wrong usage, 3 some items failed. The commands themselves are in app/commands/.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from app import commands_batch as many
-from app import commands_bench as benchmark
-from app import commands_documents as documents
-from app import commands_engine as engine
-from app import commands_files as files
-from app import commands_fit as sizes
-from app import commands_kb as bases
-from app import commands_keep as keeping
-from app import commands_people as members
-from app import commands_questions as questions
 from app import terminal
+from app.commands import batch as many
+from app.commands import bench as benchmark
+from app.commands import documents, engine, files, questions
+from app.commands import fit as sizes
+from app.commands import kb as bases
+from app.commands import keep as keeping
+from app.commands import people as members
 from app.problem import tell
 
 app = typer.Typer(

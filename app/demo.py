@@ -13,7 +13,7 @@ from contextlib import aclosing
 from app import terminal
 from app.answer import Answer, Words
 from app.assistant import DEFAULT_KB, Assistant
-from app.commands_questions import answer_row, lingering, print_answer, shown
+from app.commands.questions import answer_row, lingering, print_answer, shown
 from app.problem import Problem
 from app.samples import Samples, samples
 from app.settings import Settings

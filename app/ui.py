@@ -22,40 +22,38 @@ from chainlit.config import config, config_translation_dir
 from chainlit.session import WebsocketSession
 from starlette.routing import Mount, Route
 
-from app import (
-    page_adding,
-    page_again,
-    page_documents,
-    page_follow_ups,
-    page_history,
-    page_kept,
-    page_log,
-    page_person,
-    page_welcome,
-    page_words,
-    web,
-)
-from app.api import api, ready
+from app import web
+from app.api.routes import api, ready
 from app.browse.beginning import chosen_questions
 from app.browse.routes import place_of, routes
 from app.conversation import Conversation
-from app.desk import Desk, records_of
-from app.member import Member
-from app.page_adding import add_on_page
-from app.page_adding import files_state as state_of_files
-from app.page_answer import Asked, answer_on_page
-from app.page_chat_rights import ChatRights
-from app.page_discreet import keep_secrets_out_of_logs
-from app.page_door import PageDoor
-from app.page_guard import PageGuard
-from app.page_host import Host
-from app.page_login import Login
-from app.page_origin import own_names
-from app.page_policy import Policy
-from app.page_secret import sign_logins
-from app.page_sources import open_source as source_of
+from app.page import adding as page_adding
+from app.page import again as page_again
+from app.page import documents as page_documents
+from app.page import follow_ups as page_follow_ups
+from app.page import history as page_history
+from app.page import kept as page_kept
+from app.page import log as page_log
+from app.page import person as page_person
+from app.page import welcome as page_welcome
+from app.page import words as page_words
+from app.page.adding import add_on_page
+from app.page.adding import files_state as state_of_files
+from app.page.answer import Asked, answer_on_page
+from app.page.chat_rights import ChatRights
+from app.page.discreet import keep_secrets_out_of_logs
+from app.page.door import PageDoor
+from app.page.guard import PageGuard
+from app.page.host import Host
+from app.page.login import Login
+from app.page.origin import own_names
+from app.page.policy import Policy
+from app.page.secret import sign_logins
+from app.page.sources import open_source as source_of
+from app.people.desk import Desk, records_of
+from app.people.member import Member
+from app.people.rights import OF_THIS_MACHINE
 from app.problem import Problem
-from app.rights import OF_THIS_MACHINE
 from app.words import Language
 
 # A browser that lost its connection for a moment is back in this time.
@@ -93,7 +91,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
         return policy.page(html if login.on else page_person.without_user_menu(html))
 
     chainlit_server.get_html_template = _html
-    # To its page an empty `accept` means all kinds, to its server none: app/page_uploads.py looks at the kind.
+    # To its page an empty `accept` means all kinds, to its server none: app/page/uploads.py looks at the kind.
     chainlit_server.validate_file_mime_type = lambda file, spec: None
     chainlit_server.app.add_middleware(
         PageGuard,

@@ -1,6 +1,6 @@
 """Decides how the page is served from any folder: one process, one port, and everything it writes under the home.
 
-serve   app/ui (Chainlit's calls) -> app/page_host -> app/assistant
+serve   app/ui (Chainlit's calls) -> app/page/host -> app/assistant
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Shows what the engine is doing while the page is already open. The answer comes from app/page_guard.py.
+// Shows what the engine is doing while the page is already open. The answer comes from app/page/guard.py.
 (() => {
   const root = document.querySelector('meta[property="og:root_path"]')?.content || '';
   import(`${root}/public/readonce_names.js`);

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from app.browse.words import say
-from app.page_adding import summary
-from app.page_log import explain
-from app.page_words import say as say_on_page
+from app.page.adding import summary
+from app.page.log import explain
+from app.page.words import say as say_on_page
 
 if TYPE_CHECKING:
     from app.browse.place import Place
     from app.browse.receiving import Received
-    from app.member import Member
-    from app.page_uploads import Upload
+    from app.page.uploads import Upload
+    from app.people.member import Member
     from app.words import Language
     from ingest.add import Added
 

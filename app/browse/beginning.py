@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from app.browse.place import Place
-    from app.rights import Person
+    from app.people.rights import Person
 
 
 async def chosen_questions(place: Place, person: Person) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from app.page_documents import Choice
+from app.page.documents import Choice
 
 # Long enough for a slow phone to load the chat.
 KEPT_S = 120.0

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from app.ahead import first_section
 from app.assistant import streamed
 from app.guide_store import Guide, GuideStore
-from app.page_log import explain
-from app.page_text import without_addresses
+from app.page.log import explain
+from app.page.text import without_addresses
 from engine.base import Finish, Sampling
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
-    from app.page_host import Host
+    from app.page.host import Host
     from app.words import Language
 
 NUM_QUESTIONS = 5

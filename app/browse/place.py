@@ -12,9 +12,9 @@ from app.browse.glance import Glance
 from app.browse.guides import Guides
 
 if TYPE_CHECKING:
-    from app.desk import Desk
-    from app.page_host import Host
-    from app.page_login import Login
+    from app.page.host import Host
+    from app.page.login import Login
+    from app.people.desk import Desk
 
 
 @dataclass(frozen=True)

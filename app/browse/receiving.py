@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message
 
-from app.page_uploads import MOST_FILES, Upload, clean_name
-from app.page_words import say as say_on_page
+from app.page.uploads import MOST_FILES, Upload, clean_name
+from app.page.words import say as say_on_page
 from app.problem import Problem
 from ingest.read import NAMED_SUFFIXES
 

@@ -23,9 +23,9 @@ from app.browse.theme import theme
 from app.browse.visit import Handler, answered
 
 if TYPE_CHECKING:
-    from app.desk import Desk
-    from app.page_host import Host
-    from app.page_login import Login
+    from app.page.host import Host
+    from app.page.login import Login
+    from app.people.desk import Desk
 
 
 def place_of(host: Host, desk: Desk, login: Login) -> Place:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from app.browse.condition import Condition, condition
 from app.browse.coverage import Coverage
-from app.page_text import plain_title
-from app.rights import Base, Role, role_in, suffices
+from app.page.text import plain_title
+from app.people.rights import Base, Role, role_in, suffices
 from ingest.document import SHEETED, IngestError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from app.audit import lines
 from app.browse.visit import Visit
+from app.people.audit import lines
 from app.problem import Problem
 from app.times import TIMES
 from app.words import seconds

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from app.browse.push import Push, pushed_out
 from app.browse.shelves import Row, row
 from app.browse.visit import LATER_MS, Visit
-from app.page_text import plain_title
+from app.page.text import plain_title
+from app.people.rights import role_in
 from app.reader import parse_name
-from app.rights import role_in
 from ingest.document import IngestError
 
 if TYPE_CHECKING:

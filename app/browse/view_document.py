@@ -13,12 +13,12 @@ from app.browse.coverage import covered
 from app.browse.receiving import Received
 from app.browse.shelves import row
 from app.browse.visit import HEADERS, LATER_MS, Visit
-from app.page_documents import Choice
-from app.page_sources import open_source
-from app.page_text import plain_title
-from app.page_uploads import Upload
+from app.page.documents import Choice
+from app.page.sources import open_source
+from app.page.text import plain_title
+from app.page.uploads import Upload
+from app.people.rights import Role, role_in, suffices
 from app.problem import Problem
-from app.rights import Role, role_in, suffices
 from app.words import Language
 from ingest.document import SHEETED, Page
 from ingest.store import StoredDocument

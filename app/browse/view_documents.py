@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from app.browse import found, receiving
 from app.browse.shelves import Shelf, shelf, shelves
 from app.browse.visit import HEADERS, LATER_MS, SOON_MS, Visit
-from app.library import DEFAULT
+from app.people.library import DEFAULT
 from app.problem import Problem
 
 MOST_ROWS = 12

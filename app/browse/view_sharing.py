@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from app.browse.receiving import fields
 from app.browse.visit import Visit
+from app.people.rights import ROLES, Base, Role, role_in
 from app.problem import Problem
-from app.rights import ROLES, Base, Role, role_in
 
 
 async def sharing(visit: Visit) -> Response:

@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from app.browse.words import counted, say
-from app.member import Member
-from app.page_door import token_of
-from app.page_log import explain
-from app.page_words import language_of_browser
-from app.page_words import say as say_on_page
+from app.page.door import token_of
+from app.page.log import explain
+from app.page.words import language_of_browser
+from app.page.words import say as say_on_page
+from app.people.member import Member
 from app.problem import Problem, tell
 from app.words import Language
 

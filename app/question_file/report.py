@@ -19,7 +19,7 @@ from app.words import page_words
 
 Address = Callable[[Citation], str | None]
 NOT_REPORTED = "not reported"
-_TEMPLATES = Path(__file__).parents[1] / "pages"
+_TEMPLATES = Path(__file__).parent / "templates"
 _SAFE_ADDRESS = re.compile(r"(?:https?|file)://", re.IGNORECASE)
 _MARKS = re.compile(r"[\\`*_\[\]<>|#~$]")
 _DEEP = re.compile(r"^[ \t]{4,}|^[ \t]*\t", re.MULTILINE)

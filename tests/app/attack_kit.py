@@ -21,9 +21,9 @@ import httpx
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from app.desk import Desk, records_of
-from app.page_host import SAMPLES_ADDED
-from app.rights import OF_THIS_MACHINE
+from app.page.host import SAMPLES_ADDED
+from app.people.desk import Desk, records_of
+from app.people.rights import OF_THIS_MACHINE
 from app.settings import Settings
 from ingest.corpus import Corpus
 

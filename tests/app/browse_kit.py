@@ -14,10 +14,10 @@ from starlette.applications import Starlette
 from app.assistant import Assistant
 from app.browse.place import Place
 from app.browse.routes import place_of, routes
-from app.desk import Desk
-from app.page_host import Host
+from app.page.host import Host
+from app.people.desk import Desk
+from app.people.rights import OF_THIS_MACHINE, Person
 from app.problem import Problem
-from app.rights import OF_THIS_MACHINE, Person
 from engine.fake import FakeEngine
 
 HERE = "http://readonce"

@@ -12,9 +12,9 @@ from chainlit.context import ChainlitContext, context_var
 from chainlit.session import WebsocketSession
 from chainlit.user import PersistedUser, User
 
-from app.history import History
-from app.history_database import Database
-from app.history_files import LocalFiles
+from app.history.database import Database
+from app.history.files import LocalFiles
+from app.history.layer import History
 
 
 class Kept:

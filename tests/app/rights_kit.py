@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from app import passwords
 from app.assistant import Assistant
-from app.desk import Desk
-from app.member import Member
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
+from app.people import passwords
+from app.people.desk import Desk
+from app.people.member import Member
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 
 PASSWORD = "correct horse battery"
 

@@ -16,13 +16,13 @@ from library import LIBRARY, write
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
-from app.api import api, ready
-from app.api_words import Shown
+from app.api.routes import api, ready
+from app.api.words import Shown
 from app.assistant import Assistant
-from app.desk import Desk
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 from app.problem import Problem
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
 from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer
 

@@ -18,11 +18,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 from test_api import Backing, asked
 
-from app.api import api, ready
+from app.api.routes import api, ready
 from app.assistant import Assistant
-from app.desk import Desk
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 from engine.fake import Delays, FakeEngine
 from engine.tokenizer import Tokenizer
 

@@ -13,7 +13,7 @@ import pytest
 from library import Run
 from virtual import FakeSystem
 
-from app import bench_run
+from app.bench import run as bench_run
 from app.settings import Settings
 from engine.base import EngineError
 from engine.bench.systems import PlainName

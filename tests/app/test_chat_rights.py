@@ -12,14 +12,14 @@ import pytest
 from chats import chatting, person, step
 
 from app.conversation import Conversation, Turn
-from app.desk import Desk
-from app.history import History
-from app.history_database import Database
-from app.history_files import LocalFiles
-from app.page_chat_rights import ChatRights
-from app.page_history import keeper
-from app.records import Records
-from app.rights import OF_THIS_MACHINE, no_such_base
+from app.history.database import Database
+from app.history.files import LocalFiles
+from app.history.layer import History
+from app.page.chat_rights import ChatRights
+from app.page.history import keeper
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE, no_such_base
 
 LOST = no_such_base("tides").message
 

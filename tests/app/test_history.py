@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from postgresql import emptied, served
 from sqlalchemy import select, text
 
-from app.history import History
-from app.history_database import Database
-from app.history_rows import step_dict_of, step_row
-from app.history_schema import SCHEMA, VERSIONS, bring_up_to_date
+from app.history.database import Database
+from app.history.layer import History
+from app.history.rows import step_dict_of, step_row
+from app.history.schema import SCHEMA, VERSIONS, bring_up_to_date
 from app.problem import Problem
 
 KINDS = ["sqlite", "postgresql"]

@@ -15,9 +15,9 @@ from postgresql import emptied, served
 from app.answer import Answer
 from app.assistant import Assistant
 from app.conversation import Conversation, Turn
-from app.history_turns import conversation_of
-from app.page_documents import Choice
-from app.page_history import keeper, picked_last
+from app.history.turns import conversation_of
+from app.page.documents import Choice
+from app.page.history import keeper, picked_last
 from engine.fake import FakeEngine
 
 MODEL = "m"

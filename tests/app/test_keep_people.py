@@ -10,10 +10,10 @@ from chats import Kept, chatting, person, step
 from library import Run
 from rights_kit import PASSWORD, log_in_as
 
-from app.desk import Desk
-from app.page_secret import NAME, secret
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
+from app.page.secret import NAME, secret
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 
 
 async def test_people_chats_their_files_and_the_logins_secret_move_with_a_backup(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.desk import Desk
-from app.library import Library
+from app.people.desk import Desk
+from app.people.library import Library
+from app.people.rights import OF_THIS_MACHINE, ROLES, Base, Person, no_such_base, role_in
 from app.problem import Problem
-from app.rights import OF_THIS_MACHINE, ROLES, Base, Person, no_such_base, role_in
 
 NAMES = st.sampled_from(["anna", "ben", "mia"])
 GROUPS = st.sampled_from(["law", "lab"])

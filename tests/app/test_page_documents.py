@@ -7,9 +7,9 @@ from pathlib import Path
 
 from library import LIBRARY, METRO, FakePower, write
 
-from app import page_documents
 from app.assistant import Assistant
-from app.page_host import Host
+from app.page import documents as page_documents
+from app.page.host import Host
 from app.settings import Settings
 from engine.fake import FakeEngine
 

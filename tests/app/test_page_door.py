@@ -15,16 +15,17 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from app import page_login, page_welcome
-from app.desk import Desk, is_this_machine, login_needed
-from app.page_door import PageDoor
-from app.page_login import Login
-from app.page_policy import Policy
-from app.page_secret import secret
-from app.people import MOST_FAILURES_AN_ADDRESS
+from app.page import login as page_login
+from app.page import welcome as page_welcome
+from app.page.door import PageDoor
+from app.page.login import Login
+from app.page.policy import Policy
+from app.page.secret import secret
+from app.people.accounts import MOST_FAILURES_AN_ADDRESS
+from app.people.desk import Desk, is_this_machine, login_needed
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 from app.problem import Problem
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
 from app.settings import Settings
 
 

@@ -14,9 +14,9 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.page_guard import PageGuard
-from app.page_origin import own_names
-from app.page_policy import Policy
+from app.page.guard import PageGuard
+from app.page.origin import own_names
+from app.page.policy import Policy
 
 
 async def upload(request: Request) -> JSONResponse:

@@ -12,11 +12,11 @@ from chainlit.context import context_var
 from chainlit.session import ws_sessions_id
 from chats import Kept, chatting, person, step
 
-from app.history import History
-from app.history_database import Database
-from app.history_files import LocalFiles
-from app.page_documents import Choice
-from app.page_history import Unsaved, is_open_elsewhere, leave, open_history, resumed
+from app.history.database import Database
+from app.history.files import LocalFiles
+from app.history.layer import History
+from app.page.documents import Choice
+from app.page.history import Unsaved, is_open_elsewhere, leave, open_history, resumed
 from app.problem import Problem
 from app.settings import Settings
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app import page_host
 from app.assistant import Assistant
-from app.page_host import SAMPLES_ADDED, Host
+from app.page import host as page_host
+from app.page.host import SAMPLES_ADDED, Host
 from app.problem import Problem
 from app.samples import Sample, Starter
 from app.settings import Settings

@@ -14,7 +14,7 @@ from chats import Kept, chatting, person, step
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from app.page_kept import routes, told
+from app.page.kept import routes, told
 from app.problem import Problem
 
 

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 from rights_kit import PASSWORD, log_in_as
 
-from app.desk import Desk
-from app.page_login import Login
-from app.page_secret import VARIABLE, secret
+from app.page.login import Login
+from app.page.secret import VARIABLE, secret
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 from app.problem import Problem
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
 from app.settings import Settings
 
 
@@ -99,7 +99,7 @@ def test_the_first_account_ends_the_local_persons_login(
     from chainlit.auth import create_jwt
     from chainlit.config import config
 
-    from app.page_person import local_person
+    from app.page.person import local_person
 
     for name in ("password_auth_callback", "header_auth_callback", "on_logout"):
         monkeypatch.setattr(config.code, name, None)

@@ -12,9 +12,9 @@ from rights_kit import owner
 from app.answer import Answer, Reading
 from app.assistant import Assistant
 from app.batch.rates import Rates, keep_rates
-from app.page_documents import Choice
-from app.page_offer import cost_words, whole_offer
-from app.page_pace import Pace
+from app.page.documents import Choice
+from app.page.offer import cost_words, whole_offer
+from app.page.pace import Pace
 from app.read_through import section_lengths
 from app.settings import Settings
 from engine.base import Receipt

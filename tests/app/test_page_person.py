@@ -11,12 +11,12 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from app.page_person import LOCAL, LocalLogin, without_user_menu
-from app.page_secret import VARIABLE
-from app.people import People
+from app.page.person import LOCAL, LocalLogin, without_user_menu
+from app.page.secret import VARIABLE
+from app.people.accounts import People
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 from app.problem import Problem
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
 
 HTML = {"accept": "text/html,*/*"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.page_secret import NAME, VARIABLE, secret, sign_logins
+from app.page.secret import NAME, VARIABLE, secret, sign_logins
 
 
 def test_the_secret_stays_and_only_its_owner_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

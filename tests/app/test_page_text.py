@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.page_text import mark_name, plain_title, safe_markdown, source_name, streamed_markdown, with_marks
+from app.page.text import mark_name, plain_title, safe_markdown, source_name, streamed_markdown, with_marks
 
 
 @pytest.mark.parametrize(

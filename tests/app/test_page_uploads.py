@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.page_uploads import clean_name, take
+from app.page.uploads import clean_name, take
 from app.problem import Problem
 
 

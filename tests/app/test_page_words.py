@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app import page_words
 from app.answer import Reading
-from app.page_foot import foot_props, reading_line
-from app.page_words import counted, language_of_browser, put_into_chainlit, say, stage_words
+from app.page import words as page_words
+from app.page.foot import foot_props, reading_line
+from app.page.words import counted, language_of_browser, put_into_chainlit, say, stage_words
 from engine.base import Receipt
 
 

@@ -8,13 +8,13 @@ import pytest
 from rights_kit import PASSWORD, Clock, log_in_as
 from sqlalchemy import select, text
 
-from app import records
-from app.audit import lines
-from app.desk import Desk
-from app.people import FAILURES_S, LINK_S, MOST_FAILURES, MOST_FAILURES_AN_ADDRESS
+from app.people import records
+from app.people.accounts import FAILURES_S, LINK_S, MOST_FAILURES, MOST_FAILURES_AN_ADDRESS
+from app.people.audit import lines
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE, Person
 from app.problem import Problem
-from app.records import Records
-from app.rights import OF_THIS_MACHINE, Person
 
 
 def code_of(call, *args, **more) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from library import LIBRARY, Run, write
 
-from app import passwords
+from app.people import passwords
 
 
 @pytest.fixture(autouse=True)

@@ -154,7 +154,7 @@ async def test_only_an_engine_that_runs_and_knows_handles_is_joined(
 )
 def test_how_long_the_engine_stays_is_told(seconds: float, stays: str) -> None:
     """One that stays for ever is not counted in minutes."""
-    from app.commands_questions import lingering
+    from app.commands.questions import lingering
 
     assert stays in lingering(seconds)
     assert lingering(seconds).count(".") == 1

@@ -18,19 +18,19 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from test_api import Backing
 
-from app import page_documents
 from app.answer import Reading
-from app.api import api
+from app.api.routes import api
 from app.assistant import Assistant
 from app.browse.beginning import chosen_questions
-from app.desk import Desk
 from app.guide_store import Guide
-from app.member import Member
-from app.page_host import Host
-from app.page_sources import open_source
+from app.page import documents as page_documents
+from app.page.host import Host
+from app.page.sources import open_source
+from app.people.desk import Desk
+from app.people.member import Member
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE, ROLES, Person, no_such_base
 from app.problem import Problem
-from app.records import Records
-from app.rights import OF_THIS_MACHINE, ROLES, Person, no_such_base
 from app.samples import Sample, Starter
 from engine.fake import FakeEngine
 

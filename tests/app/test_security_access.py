@@ -12,9 +12,9 @@ from attack_kit import PASSWORD, Place, asked, opened, start, stop
 from tiny import write_tiny_tokenizer
 from websockets.exceptions import InvalidStatus
 
-from app.page_secret import NAME
-from app.page_welcome import PATH as WELCOME
-from app.rights import OF_THIS_MACHINE
+from app.page.secret import NAME
+from app.page.welcome import PATH as WELCOME
+from app.people.rights import OF_THIS_MACHINE
 
 EVIL = "https://evil.example"
 # What changes something, with a body that its route takes.

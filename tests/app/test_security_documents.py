@@ -12,12 +12,12 @@ from attack_kit import Place, opened, start, stop
 from library import write
 from tiny import write_tiny_tokenizer
 
-from app import passwords
 from app.assistant import Assistant
-from app.desk import Desk
-from app.people import MOST_FAILURES
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
+from app.people import passwords
+from app.people.accounts import MOST_FAILURES
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 from engine.fake import FakeEngine
 from engine.prompt import INSTRUCTIONS
 from engine.tokenizer import Tokenizer

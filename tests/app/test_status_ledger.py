@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.commands_engine import sections_read
+from app.commands.engine import sections_read
 from app.power import LEDGER_NAME, EngineStatus
 from engine.base import Prefix
 from engine.ledger import Ledger

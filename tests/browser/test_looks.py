@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT / "tests" / "app"))  # the kit that serves the page 
 from attack_kit import PASSWORD, Place, start, stop
 from tiny import write_tiny_tokenizer
 
-from app.page_welcome import link
-from app.rights import OF_THIS_MACHINE
+from app.page.welcome import link
+from app.people.rights import OF_THIS_MACHINE
 
 pytestmark = pytest.mark.browser
 

@@ -17,9 +17,9 @@ sys.path.insert(0, str(ROOT / "tests" / "engine"))  # the tiny tokenizer lies be
 
 from tiny import write_tiny_tokenizer
 
-from app.desk import Desk
-from app.page_host import SAMPLES_ADDED
-from app.rights import OF_THIS_MACHINE
+from app.page.host import SAMPLES_ADDED
+from app.people.desk import Desk
+from app.people.rights import OF_THIS_MACHINE
 from app.settings import Settings
 from ingest.corpus import Corpus
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from batch_kit import assistant_of, engine_of
 
-from app import cli, commands_batch
+from app import cli
 from app.assistant import Assistant
+from app.commands import batch as commands_batch
 from app.settings import Settings
 from engine.base import Prompt
 from engine.fake import Delays

@@ -18,8 +18,8 @@ from batch_kit import add_documents, assistant_of, engine_of, prefills, question
 from library import Run
 from tiny import write_tiny_tokenizer
 
-from app import commands_batch
 from app.batch.state import log_path
+from app.commands import batch as commands_batch
 from app.settings import Settings
 from engine.base import Prompt
 from engine.fake import FakeEngine

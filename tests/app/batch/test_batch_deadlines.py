@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from library import Run
 from test_batch_plan import chains, choice, flat
 
-from app import commands_batch
 from app.assistant import Assistant
 from app.batch.choice import Choice
 from app.batch.clock import Answering, Work
@@ -29,6 +28,7 @@ from app.batch.progress import Progress
 from app.batch.question import BatchAnswer, BatchQuestion
 from app.batch.rates import keep_work
 from app.batch.run import cost, open_log, run
+from app.commands import batch as commands_batch
 from app.settings import Settings
 from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer

@@ -11,9 +11,9 @@ from browse_kit import HERE, MARSH, SALT, Pages, app_of
 from library import FakePower, write
 
 from app.assistant import Assistant
-from app.desk import Desk
-from app.records import Records
-from app.rights import OF_THIS_MACHINE
+from app.people.desk import Desk
+from app.people.records import Records
+from app.people.rights import OF_THIS_MACHINE
 from engine.fake import FakeEngine
 
 

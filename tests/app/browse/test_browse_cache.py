@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from app.browse.condition import Condition, condition
 from app.browse.glance import FRESH_S, SILENT_S, Glance
 from app.browse.push import pushed_out
-from app.member import Member
-from app.rights import OF_THIS_MACHINE
+from app.people.member import Member
+from app.people.rights import OF_THIS_MACHINE
 from app.times import MOST_KEPT, Times
 from engine.base import EngineError, Receipt
 from engine.view import CacheView, PrefixView

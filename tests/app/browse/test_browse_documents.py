@@ -11,7 +11,7 @@ import pytest
 from browse_kit import MARSH, Pages, words
 
 from app.browse.arrivals import STAGES
-from app.page_documents import Choice
+from app.page.documents import Choice
 
 
 def id_of(pages: Pages, name: str, kb: str = "harbour") -> str:

@@ -14,7 +14,7 @@ from app.browse.beginning import chosen_questions
 from app.browse.chosen import KEPT_S, TAKEN_S, Chosen
 from app.browse.guides import MOST_SUMMARY_CHARACTERS, NUM_QUESTIONS, PRIORITY, parsed
 from app.guide_store import GUIDES_NAME, Guide, GuideStore, keep_guides_of
-from app.page_documents import Choice
+from app.page.documents import Choice
 
 QUESTIONS = [
     "Who opens the sluice?",

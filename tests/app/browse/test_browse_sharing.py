@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from browse_kit import Pages, words
 
-from app.rights import OF_THIS_MACHINE
+from app.people.rights import OF_THIS_MACHINE
 
 PAGE = "/documents/harbour/sharing"
 

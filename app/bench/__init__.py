@@ -1,0 +1,1 @@
+"""What `readonce bench` measures above the engine."""

@@ -1,0 +1,1 @@
+"""The page: what Chainlit calls, and what stands around it."""

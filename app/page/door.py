@@ -1,0 +1,137 @@
+"""Decides which requests still come from somebody who is logged in, and how often a login may fail from one address.
+
+It stands before Chainlit: a cookie whose session was ended is taken away, so that Chainlit finds nobody, and so is a
+proxy's header that did not come from a proxy. Who is not logged in changes nothing, and uploads nothing.
+"""
+
+from __future__ import annotations
+
+from http.cookies import SimpleCookie
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.page.origin import SESSION_COOKIE, changes
+from app.page.policy import Policy, with_headers
+from app.page.sockets import Sockets
+
+if TYPE_CHECKING:
+    from app.page.login import Login
+    from app.people.accounts import People
+
+_COOKIE = SESSION_COOKIE
+_OPEN = ("/assets/", "/public/", "/v1/", "/readonce/welcome", "/readonce/state")
+_LOGINS = ("/login", "/auth/header", "/auth/jwt")
+# What somebody may send before they are known; Chainlit's socket looks at its cookie itself.
+_BEFORE = ("/login", "/logout", "/auth/", "/ws/")
+
+
+class PageDoor:
+    """ASGI middleware. Without login it lets everything through, and only looks whether that is still so."""
+
+    def __init__(
+        self, app: ASGIApp, *, login: Login, people: People, header: str, proxies: str, policy: Policy
+    ) -> None:
+        self.app = app
+        self.policy = policy
+        self.sockets = Sockets(people.sessions)
+        self.login = login
+        self.people = people
+        self.header = header.lower().encode("latin-1")
+        self.proxies = frozenset(each.strip() for each in proxies.split(","))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if scope["type"] not in ("http", "websocket") or path.startswith(_OPEN):
+            await self.app(scope, receive, send)
+            return
+        address = scope["client"][0] if scope.get("client") else ""
+        if self.header and address not in self.proxies:
+            scope = _without(scope, self.header)
+        if not await run_in_threadpool(self.login.look):
+            await self.app(scope, receive, send)
+            return
+        token = token_of(scope)
+        person = await run_in_threadpool(self.login.person_of, token) if token is not None else None
+        known = person is not None
+        # Chainlit would take a cookie's words from this header too.
+        scope = _without(scope, b"authorization") if known else _without(scope, b"authorization", b"cookie")
+        if scope["type"] == "websocket" and person is not None:
+            await self.sockets.serve(self.app, scope, receive, send, (person.name, person.session))
+        elif changes(scope.get("method", "GET")) and not known and not path.startswith(_BEFORE):
+            sentence = "You are not logged in: load the page again and log in."
+            await self._say(401, sentence, scope, receive, send)
+        elif path in _LOGINS and scope.get("method") == "POST":
+            await self._log_in(scope, receive, send, address)
+        else:
+            await self.app(scope, receive, _safe_cookies(scope, send))
+
+    async def _log_in(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
+        if not await run_in_threadpool(self.people.address_may_try, address):
+            await self._say(429, "Too many logins failed; try again in half an hour.", scope, receive, send)
+            return
+        status = 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        await self.app(scope, receive, _safe_cookies(scope, noted))
+        if status == 401:
+            await run_in_threadpool(self.people.address_failed, address)
+
+    async def _say(self, status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
+        await JSONResponse({"detail": sentence}, status)(scope, receive, with_headers(send, self.policy))
+
+
+def token_of(scope: Scope) -> str | None:
+    """The session's cookie, which Chainlit cuts in pieces where it is long."""
+    cookies: SimpleCookie = SimpleCookie()
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            cookies.load(value.decode("latin-1"))
+    if _COOKIE in cookies:
+        return cookies[_COOKIE].value
+    pieces: list[str] = []
+    while f"{_COOKIE}_{len(pieces)}" in cookies:
+        pieces.append(cookies[f"{_COOKIE}_{len(pieces)}"].value)
+    return "".join(pieces) or None
+
+
+def _without(scope: Scope, *names: bytes) -> Scope:
+    """`scope` without these headers; of cookies only the session's go, a login under way keeps its own."""
+    headers = []
+    for name, value in scope["headers"]:
+        if name == b"cookie" and name in names:
+            kept = [part for part in value.split(b";") if not part.strip().startswith(_COOKIE.encode())]
+            headers += [(name, b";".join(kept))] if kept else []
+        elif name not in names:
+            headers.append((name, value))
+    return {**scope, "headers": headers}
+
+
+def _safe_cookies(scope: Scope, send: Send) -> Send:
+    """No cookie goes along from another site; over HTTPS, a proxy's too, they travel over HTTPS only."""
+    headers = dict(scope["headers"])
+    secure = scope.get("scheme") in ("https", "wss") or headers.get(b"x-forwarded-proto", b"") == b"https"
+
+    async def wrapped(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [
+                (name, _safe(value, secure) if name.lower() == b"set-cookie" else value)
+                for name, value in message.get("headers", [])
+            ]
+        await send(message)
+
+    return wrapped
+
+
+def _safe(cookie: bytes, secure: bool) -> bytes:
+    parts = [part.strip() for part in cookie.split(b";")]
+    kept = [part for part in parts if part.lower() not in (b"secure", b"samesite=none")]
+    if not any(part.lower().startswith(b"samesite=") for part in kept):
+        kept.append(b"SameSite=lax")
+    return b"; ".join([*kept, b"Secure"] if secure else kept)

@@ -1,0 +1,1 @@
+"""People, what they may, and what was done."""
