@@ -8,11 +8,33 @@
   pill.append(document.createElement('i'), document.createElement('span'));
   pill.hidden = true;
 
+  // The server closes a socket so where the session has ended: Chainlit would only say that it can't reach the server.
+  const ENDED = 1008;
+  let signedOut = false;
+  window.WebSocket = class extends WebSocket {
+    constructor(...where) {
+      super(...where);
+      this.addEventListener('close', (event) => event.code === ENDED && saySignedOut());
+    }
+  };
+  function saySignedOut() {
+    signedOut = true;
+    const zh = navigator.language.toLowerCase().startsWith('zh');
+    pill.dataset.state = 'signed-out';
+    pill.lastChild.textContent = zh
+      ? '登录已失效：请刷新页面后重新登录。'
+      : 'You are no longer logged in: load this page again and log in.';
+    pill.title = pill.lastChild.textContent;
+    pill.hidden = false;
+  }
+
   async function look() {
+    if (signedOut) return;
     let next = 15000;
     try {
       const answer = await fetch(`${root}/readonce/state`, { headers: { 'Accept-Language': navigator.language } });
       const state = await answer.json();
+      if (signedOut) return;
       pill.dataset.state = state.state;
       pill.lastChild.textContent = state.sentence;
       pill.title = state.sentence;

@@ -60,7 +60,9 @@ class PageDoor:
         scope = _without(scope, b"authorization") if known else _without(scope, b"authorization", b"cookie")
         if scope["type"] == "websocket" and person is not None:
             await self.sockets.serve(self.app, scope, receive, send, (person.name, person.session))
-        elif changes(scope.get("method", "GET")) and not known and not path.startswith(_BEFORE):
+        elif not known and (
+            _goes_on(scope, path) or (changes(scope.get("method", "GET")) and not path.startswith(_BEFORE))
+        ):
             sentence = "You are not logged in: load the page again and log in."
             await self._say(401, sentence, scope, receive, send)
         elif path in _LOGINS and scope.get("method") == "POST":
@@ -85,6 +87,11 @@ class PageDoor:
 
     async def _say(self, status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
         await JSONResponse({"detail": sentence}, status)(scope, receive, with_headers(send, self.policy))
+
+
+def _goes_on(scope: Scope, path: str) -> bool:
+    """Whether it goes on with an open socket by single requests, as a browser does until it is given a real one."""
+    return path.startswith("/ws/") and scope["type"] == "http" and b"sid=" in scope.get("query_string", b"")
 
 
 def token_of(scope: Scope) -> str | None:

@@ -40,8 +40,10 @@ class Sockets:
             nonlocal reading
             reading = reading or asyncio.ensure_future(receive())
             over = asyncio.ensure_future(ended.wait())
-            await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
-            over.cancel()
+            try:
+                await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                over.cancel()
             if ended.is_set():
                 return {"type": "websocket.disconnect", "code": ENDED}
             message, reading = await reading, None

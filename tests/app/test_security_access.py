@@ -181,6 +181,19 @@ def test_an_open_socket_ends_with_its_session(place: Place, ending: str) -> None
         assert client.get("/user").status_code == 401
 
 
+def test_a_socket_of_single_requests_ends_with_its_session_too(place: Place) -> None:
+    """A browser that has no real socket yet polls by a name that it was given, which is no longer enough."""
+    people = place.desk.people
+    people.use_link(people.add(OF_THIS_MACHINE, "pia") or "", PASSWORD)
+    with place.logged_in("pia") as client:
+        path = "/ws/socket.io/?EIO=4&transport=polling"
+        sid = client.get(path).text.partition('"sid":"')[2].partition('"')[0]
+        assert client.post(f"{path}&sid={sid}", content='40{"sessionId":"s","clientType":"webapp"}').text == "OK"
+        people.disable(OF_THIS_MACHINE, "pia")
+        assert client.get(f"{path}&sid={sid}").status_code == 401
+        assert client.post(f"{path}&sid={sid}", content='42["connection_successful"]').status_code == 401
+
+
 def test_a_disabled_persons_question_on_an_open_socket_is_refused(place: Place) -> None:
     """The next question, before the socket is closed."""
     people = place.desk.people

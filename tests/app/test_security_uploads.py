@@ -154,7 +154,7 @@ def test_a_file_is_what_its_bytes_are(
 
 
 EVIL_NAMES = {
-    "path": "../../../../h" + "ome/x/.ssh/authorized_keys.md",
+    "path": "../../../../evil/.ssh/authorized_keys.md",
     "backslashes": "..\\..\\windows\\system32\\evil.md",
     "absolute": "/etc/cron.d/evil.md",
     "control characters": "a\x01\x1b[2Jb.md",
