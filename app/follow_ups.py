@@ -84,7 +84,11 @@ def usable(text: str, asked: Sequence[str], read: Sequence[Source]) -> tuple[str
         if not question.endswith(("?", "？")) or len(question) > MOST_CHARS or _folded(question) in known:
             continue
         wanted = terms(question)
-        if has_cjk(question) == has_cjk(asked[-1]) and wanted and support(wanted, held, dict.fromkeys(wanted, 1.0)) >= TOLD:
+        if (
+            has_cjk(question) == has_cjk(asked[-1])
+            and wanted
+            and support(wanted, held, dict.fromkeys(wanted, 1.0)) >= TOLD
+        ):
             known.add(_folded(question))
             found.append(question)
     return tuple(found[:MOST])
