@@ -69,7 +69,8 @@ def open_source(member: Member, asked: dict[str, Any], language: Language) -> di
     """What SourcePane.jsx shows for `asked` (doc_id, page, start, end: from the browser, nothing in it is trusted).
 
     A document that `member` may not read is answered like one that was removed. Blocking.
-    A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}, with `removed` where nothing of it may be shown.
+    A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}; with
+    `removed` nothing of the document may be shown.
     """
     try:
         doc_id = str(asked["doc_id"])

@@ -426,9 +426,10 @@ def test_ways_to_go_on_fit_the_screen(
     picture(page, f"60-offer-{theme}-{width}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     send(page, "When does the ferry to Sandholm leave?")
-    answered(page, 2).locator("a.element-link").first.focus()
-    expect(page.get_by_test_id("tip")).to_be_visible()
+    answer = answered(page, 2)
     expect(page.get_by_test_id("follow-ups")).to_be_visible(timeout=SLOW_MS)
+    answer.locator("a.element-link").first.focus()
+    expect(page.get_by_test_id("tip")).to_be_visible()
     box = page.get_by_test_id("tip").bounding_box()
     assert box is not None
     assert 0 <= box["x"] <= box["x"] + box["width"] <= width
