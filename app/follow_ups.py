@@ -77,25 +77,18 @@ async def follow_ups(assistant: Assistant, conversation: Conversation) -> tuple[
 def usable(text: str, asked: Sequence[str], read: Sequence[Source]) -> tuple[str, ...]:
     """The questions in a model's lines: whole, new, in the language of the last one, and about what was read."""
     held = terms(" ".join(source.text for source in read))
-    known = {_folded(question) for question in asked}
+    known = {frozenset(terms(question)) for question in asked}
     found = list[str]()
     for line in text.splitlines():
         question = _LEAD.sub("", line).strip(' *"“”「」')
-        if not question.endswith(("?", "？")) or len(question) > MOST_CHARS or _folded(question) in known:
+        wanted = frozenset(terms(question))
+        if not question.endswith(("?", "？")) or len(question) > MOST_CHARS or wanted in known:
             continue
-        wanted = terms(question)
-        if (
-            has_cjk(question) == has_cjk(asked[-1])
-            and wanted
-            and support(wanted, held, dict.fromkeys(wanted, 1.0)) >= TOLD
-        ):
-            known.add(_folded(question))
+        is_same_language = has_cjk(question) == has_cjk(asked[-1])
+        if is_same_language and support(wanted, held, dict.fromkeys(wanted, 1.0)) >= TOLD:
+            known.add(wanted)
             found.append(question)
     return tuple(found[:MOST])
-
-
-def _folded(question: str) -> str:
-    return "".join(character for character in question.casefold() if character.isalnum())
 
 
 def _plan(assistant: Assistant, doc_id: str, kb: str, numbers: Sequence[int]) -> Plan | None:

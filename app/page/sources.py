@@ -69,7 +69,8 @@ def open_source(member: Member, asked: dict[str, Any], language: Language) -> di
     """What SourcePane.jsx shows for `asked` (doc_id, page, start, end: from the browser, nothing in it is trusted).
 
     A document that `member` may not read is answered like one that was removed. Blocking.
-    A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}.
+    A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}; with
+    `removed` nothing of the document may be shown.
     """
     try:
         doc_id = str(asked["doc_id"])
@@ -77,7 +78,7 @@ def open_source(member: Member, asked: dict[str, Any], language: Language) -> di
     except (KeyError, TypeError, ValueError):
         return {"problem": say("source_lost", language)}
     if all(document.id != doc_id for document in member.documents()):
-        return {"problem": say("source_removed", language)}
+        return {"problem": say("source_removed", language), "removed": True}
     assistant = member.assistant
     document = assistant.corpus.read_document(doc_id)
     quote = document.text[start:end]

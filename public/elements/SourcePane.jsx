@@ -86,7 +86,7 @@ export default function SourcePane() {
   );
   return (
     <div className="flex flex-col gap-3" data-testid="source">
-      <Quote />
+      {!sheet?.removed && <Quote />}
       {!sheet && <Skeleton className="w-full rounded-lg" style={{ aspectRatio: '0.707' }} />}
       {sheet?.problem && <p className="text-sm text-muted-foreground">{sheet.problem}</p>}
       {sheet?.image && (

@@ -48,13 +48,13 @@ async def test_they_begin_with_the_answered_prompt_and_leave_the_conversation_al
 
 
 def test_only_whole_new_questions_about_what_was_read_are_offered() -> None:
-    """Not what was asked, no statement, nothing in another language, nothing the text has no words of, three at most."""
+    """Not what was asked, no statement, no other language, nothing that the text has no words of; three at most."""
     said = (
-        "Here are some questions:\n- **What does a card cost?**\n2) When does the reading room open?\n"
+        "Here are some questions:\n- **How much does a card cost?**\n2) When does the reading room open?\n"
         "Who won the football championship in Brazil?\n(3) 图书馆几点开门？\nMaps are in the cellar.\n"
         "* Where are maps kept?\nWhat do students pay?\nWhat do students pay ?\nIs the house closed on Sundays?\nWhat"
     )
-    asked = ["How late is it open?", "what does a card cost"]
+    asked = ["How late is it open?", "How much is the cost of a card"]
     assert usable(said, asked, READ) == (
         "When does the reading room open?",
         "Where are maps kept?",

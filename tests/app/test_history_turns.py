@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from chainlit.types import Feedback
 from chats import Kept, chatting, person, step
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -124,6 +125,45 @@ async def test_the_turn_of_a_chat_that_was_deleted_is_dropped(kept: Kept) -> Non
         await keeper(history, thread_id, conversation, MODEL)("s")
     assert kept.unsaved == []
     assert (await conversation_of(history.database, thread_id, MODEL)).turns == []
+
+
+async def test_a_chat_that_is_cut_back_holds_nothing_of_what_came_after(kept: Kept) -> None:
+    """Steps, turns, ratings and elements after the question go; the question, what was before, and other chats stay."""
+    history, conversation = kept.first, Conversation()
+    ada = await person(history, "ada")
+    async with chatting(ada) as other:
+        await history.create_step(step(other, id="elsewhere"))
+    async with chatting(ada) as thread_id:
+        for number in range(3):
+            await history.create_step(step(thread_id, id=f"q{number}"))
+            await history.create_step(step(thread_id, id=f"run{number}", type="run", parentId=f"q{number}"))
+            await history.create_step(step(thread_id, id=f"a{number}", type="assistant_message"))
+            conversation.add(Turn(f"Question {number}?", (number,), "d", (1,)))
+            await keeper(history, thread_id, conversation, MODEL)(f"a{number}")
+            await history.upsert_feedback(Feedback(forId=f"a{number}", value=1))
+        await history.cut_back(thread_id, "q1")
+        await history.cut_back(thread_id, "elsewhere")  # not of this chat
+    conversation.cut_back({"a1", "a2"})
+    whole = await history.get_thread(thread_id)
+    assert whole is not None
+    assert [each["id"] for each in whole["steps"]] == ["q0", "run0", "a0", "q1"]
+    assert [bool(each["feedback"]) for each in whole["steps"] if each["id"] == "a0"] == [True]
+    assert await history.author_of_feedback("a1") == ""
+    assert await conversation_of(history.database, thread_id, MODEL) == conversation
+    assert await history.get_step("elsewhere") is not None
+    assert kept.unsaved == []
+
+
+async def test_a_chat_is_cut_back_by_its_own_page_alone(kept: Kept) -> None:
+    """Ids come from the browser."""
+    history = kept.first
+    ada = await person(history, "ada")
+    async with chatting(ada) as thread_id:
+        await history.create_step(step(thread_id, id="q"))
+        await history.create_step(step(thread_id, id="a", type="assistant_message"))
+    async with chatting(ada):
+        await history.cut_back(thread_id, "q")
+    assert await history.get_step("a") is not None
 
 
 def test_what_the_last_question_was_about_is_picked_again() -> None:

@@ -105,7 +105,7 @@ async def test_after_remove_no_source_opens(assistant: Assistant, library: Path)
     added = assistant.add(library)
     assistant.remove(added.document_id)
     shown = open_source(owner(assistant), asked(added.document_id, 0, 10), "en")
-    assert shown == {"problem": "This document was removed."}
+    assert shown == {"problem": "This document was removed.", "removed": True}
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from app.people.desk import Desk
 from app.people.member import Member
 from app.people.records import Records
 from app.people.rights import OF_THIS_MACHINE, ROLES, Person, no_such_base
+from app.conversation import Conversation, Turn
 from app.problem import Problem
 from app.samples import Sample, Starter
 from engine.fake import FakeEngine
@@ -121,6 +122,28 @@ async def chat_about_document(place: Place, person: str, base: str) -> str:
         except Problem as problem:
             got.append("" if problem.code == "not_found" else word(base))
     return " ".join(got)
+
+
+async def whole_document(place: Place, person: str, base: str) -> str:
+    """What the page's offer after a refusal does: a browser names base and document."""
+    got = []
+    for kb in BASES:
+        try:
+            async with aclosing(place.member(person).read_through("What is it?", kb, place.doc_ids[base])) as events:
+                got += [place.assistant.corpus.text(e.doc_id) async for e in events if isinstance(e, Reading)]
+        except Problem as problem:
+            got.append("" if problem.code == "not_found" else word(base))
+    return " ".join(got)
+
+
+async def follow_ups(place: Place, person: str, base: str) -> str:
+    """Questions to go on with are made from what the last answer read: made at all, they are of its text."""
+    conversation = Conversation([Turn("What is it?", (), place.doc_ids[base], (1,), base)])
+    try:
+        await place.member(person).follow_ups(conversation)
+    except Problem as problem:
+        return _unless_like_nothing(problem, base)
+    return place.assistant.corpus.text(place.doc_ids[base])
 
 
 async def search_everywhere(place: Place, person: str, base: str) -> str:
@@ -254,6 +277,8 @@ ASKED = "the tide table"
 WAYS: list[Way] = [
     chat,
     chat_about_document,
+    whole_document,
+    follow_ups,
     search_everywhere,
     search_in_base,
     listing,

@@ -47,6 +47,7 @@ class House:
             desk = Desk.open(Settings.load())
         for name in ("anna", "ben"):
             desk.people.use_link(desk.people.add(OF_THIS_MACHINE, name) or "", PASSWORD)
+        desk.library.create(OF_THIS_MACHINE, "anna", "anna")
         self.server = Server(self.home, free_port())
         self.port = free_port()
         (folder / "tiny").mkdir()
@@ -254,6 +255,7 @@ def test_two_people_from_an_upload_to_its_removal(house: House, browser: Browser
     answered(ben, 5)
     ben.locator("a.element-link", has_text=TITLE).first.click()
     expect(ben.get_by_test_id("source")).to_contain_text("This document was removed", timeout=SLOW_MS)
+    expect(ben.get_by_test_id("quote")).to_have_count(0)
     picture(ben, "57-removed")
     delete_chat(ben, "When does the ferry")
     assert told == []
@@ -277,3 +279,160 @@ def delete_chat(page: Page, named: str) -> None:
     page.get_by_role("alertdialog").get_by_role("button", name="Confirm").click()
     expect(page.locator("[data-sidebar=menu-item]", has_text=named)).to_have_count(0)
     assert page.request.get(address.replace("/thread/", "/project/thread/")).status == 404
+
+
+def edit(page: Page, number: int, words: str) -> None:
+    """Puts other words in the place of the `number`-th question, counted from 0."""
+    asked = page.locator("[data-step-type=user_message]").nth(number)
+    asked.hover()
+    asked.locator(".edit-message").click()
+    page.fill("#edit-chat-input", words)
+    page.get_by_role("button", name="Confirm").click()
+
+
+@pytest.fixture
+def asking(house: House, browser: Browser, almanac: Path) -> Iterator[Page]:
+    """Anna's page with the almanac picked, in a base of her own that nobody else sees."""
+    house.command("add", str(almanac), "--kb", "anna")
+    page = house.enter(browser, "anna")
+    expect(page.locator("#mode-picker-trigger-document")).to_be_visible(timeout=SLOW_MS)
+    pick(page, TITLE)
+    yield page
+    page.context.close()
+
+
+def test_an_edited_question_goes_on_from_the_turn_before_and_the_chat_is_kept_so(house: House, asking: Page) -> None:
+    """What came after it is gone from page and chat, its answer is warm, and a restart brings back what is seen."""
+    page = asking
+    send(page, "When does the ferry to Sandholm leave?")
+    answered(page, 1)
+    _, first = reuse(page)
+    send(page, "And from which pier does it leave?")
+    answered(page, 2)
+    send(page, "And what is it that the almanac says of gulls?")
+    answered(page, 3)
+    edit(page, 1, "And to where does the ferry leave?")
+    expect(page.get_by_test_id("receipt")).to_have_count(2, timeout=SLOW_MS)
+    expect(answered(page, 2)).to_contain_text("Sandholm")
+    cached, prompt = reuse(page)
+    call = house.last_call()
+    assert (cached, prompt) == (call["cached"], call["prompt"])
+    assert first < prompt
+    assert cached >= first - 32  # the prompt before and, but for its last block, its answer
+    assert page.locator("[data-step-type=user_message]").all_inner_texts() == [
+        "When does the ferry to Sandholm leave?",
+        "And to where does the ferry leave?",
+    ]
+    shown = page.locator(".ai-message").all_inner_texts()
+    address = page.url
+    page.goto("about:blank")
+    house.restart()
+    page.goto(address)
+    answered(page, 2)
+    assert page.locator(".ai-message").all_inner_texts() == shown
+    expect(page.locator("[data-step-type=user_message]")).to_have_count(2)
+    edit(page, 0, "Who lit the lighthouse on Gull Rock?")
+    expect(page.locator("[data-step-type=user_message]")).to_have_count(1)
+    expect(answered(page, 1)).to_contain_text("Ottilie Brandt")
+    picture(page, "58-edited")
+
+
+def test_another_answer_takes_the_place_of_the_last_and_can_be_stopped(house: House, asking: Page) -> None:
+    """The question is found whole in the cache; Stop works as for any answer, and the chat holds one answer to it."""
+    page = asking
+    send(page, "When does the ferry to Sandholm leave?")
+    answered(page, 1)
+    page.get_by_test_id("answer-again").click()
+    expect(page.locator("#stop-button")).to_be_visible(timeout=SLOW_MS)
+    answered(page, 1)
+    cached, prompt = reuse(page)
+    assert prompt - cached <= 32
+    expect(page.locator(".ai-message")).to_have_count(1)
+    page.get_by_test_id("answer-again").click()
+    expect(page.locator(".ai-message").last).to_contain_text("Sandholm", timeout=SLOW_MS)
+    page.click("#stop-button")
+    expect(page.get_by_test_id("stopped")).to_be_visible(timeout=10_000)
+    expect(page.locator(".ai-message")).to_have_count(1)
+    page.reload()
+    expect(page.get_by_test_id("stopped")).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator(".ai-message")).to_have_count(1)
+
+
+def test_a_question_that_is_offered_is_asked_about_the_same_document(house: House, asking: Page) -> None:
+    """It comes under the last answer alone, and its answer builds on the one before."""
+    page = asking
+    send(page, "When does the ferry to Sandholm leave?")
+    answered(page, 1)
+    _, first = reuse(page)
+    offered_here = page.get_by_test_id("follow-ups").get_by_role("button")
+    expect(offered_here).not_to_have_count(0, timeout=SLOW_MS)
+    picture(page, "59-follow-ups")
+    question = offered_here.first.inner_text().strip()
+    offered_here.first.click()
+    answered(page, 2)
+    expect(page.locator("[data-step-type=user_message]").last).to_have_text(question)
+    expect(page.get_by_test_id("onward")).to_have_count(1)
+    cached, _ = reuse(page)
+    assert cached >= first - 32
+
+
+def test_the_receipt_and_its_badge_are_the_engines_own_figures(house: House, asking: Page) -> None:
+    """Cold and warm: the sentence, the bar and the details say what the engine counted."""
+    page = asking
+    for number, question in enumerate(["Who lit the lighthouse on Gull Rock?", "And in which year was it lit?"], 1):
+        send(page, question)
+        answered(page, number)
+        call = house.last_call()
+        assert reuse(page) == (call["cached"], call["prompt"])
+        receipt = page.get_by_test_id("receipt").last
+        share = f"{call['cached'] / call['prompt'] * 100:.1f}%"
+        width = receipt.locator(".ro-meter > div").get_attribute("style") or ""
+        assert float(re.findall(r"[\d.]+", width)[0]) == float(share[:-1])
+        receipt.get_by_role("button").click()
+        expect(page.get_by_test_id("details").last).to_contain_text(f"{call['cached']:,} tokens ({share})")
+
+
+def test_a_quote_is_reached_and_left_by_the_keyboard(house: House, asking: Page) -> None:
+    """Focus shows it, Escape takes it away, Enter opens the sheet."""
+    page = asking
+    send(page, "Who lit the lighthouse on Gull Rock?")
+    mark = answered(page, 1).locator("a.element-link").first
+    mark.focus()
+    tip = page.get_by_test_id("tip")
+    expect(tip).to_contain_text("Ottilie Brandt")
+    assert mark.get_attribute("aria-describedby") == tip.get_attribute("id")
+    page.keyboard.press("Escape")
+    expect(tip).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("sheet")).to_be_visible(timeout=SLOW_MS)
+    expect(page.get_by_test_id("where")).to_have_text("p. 5 of 6")
+
+
+@pytest.mark.parametrize(
+    ("theme", "language", "width", "height"), [("dark", "en-US", 1280, 800), ("light", "zh-CN", 390, 844)]
+)
+def test_ways_to_go_on_fit_the_screen(
+    house: House, browser: Browser, almanac: Path, theme: str, language: str, width: int, height: int
+) -> None:
+    """The offer with its cost, the questions, and the quote: nothing is wider than the screen."""
+    house.command("add", str(almanac), "--kb", "anna")
+    size = {"width": width, "height": height}
+    page = house.enter(browser, "anna", viewport=size, locale=language, color_scheme=theme)
+    expect(page.locator("#mode-picker-trigger-document")).to_be_visible(timeout=SLOW_MS)
+    pick(page, TITLE)
+    send(page, "What is nowhere told of the lighthouse?")
+    answered(page, 1)
+    expect(page.get_by_test_id("read-whole")).to_be_visible(timeout=SLOW_MS)
+    picture(page, f"60-offer-{theme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    send(page, "When does the ferry to Sandholm leave?")
+    answer = answered(page, 2)
+    expect(page.get_by_test_id("follow-ups")).to_be_visible(timeout=SLOW_MS)
+    answer.locator("a.element-link").first.focus()
+    expect(page.get_by_test_id("tip")).to_be_visible()
+    box = page.get_by_test_id("tip").bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+    picture(page, f"61-onward-{theme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.context.close()
