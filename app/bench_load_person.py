@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import socketio
 
 MOST_WAIT_S = 120.0
+# As long as the page's own script waits for its socket.
+_CONNECTED_WITHIN_S = 20
 NEW_CHAT_AFTER = 5
 """Questions, on average."""
 
@@ -127,6 +129,7 @@ class PagePerson:
             auth={"sessionId": session, "clientType": "webapp", "userEnv": "{}", "chatProfile": "", "threadId": ""},
             transports=["websocket"],
             socketio_path="/ws/socket.io",
+            wait_timeout=_CONNECTED_WITHIN_S,
         )
         self.chats.append(Chat())
         await self._socket.emit("connection_successful")
