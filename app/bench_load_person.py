@@ -90,7 +90,7 @@ class PagePerson:
                 while time.monotonic() < until:
                     if self._socket is None:
                         await self._open_page(http)
-                    await asyncio.sleep(self._pause())
+                    await asyncio.sleep(min(self._pause(), max(0.0, until - time.monotonic())))
                     if time.monotonic() >= until:
                         break
                     await self._ask(self._wanted())
