@@ -122,10 +122,9 @@ class PagePerson:
             answered.raise_for_status()
         self._socket = socketio.AsyncClient(http_session=http, reconnection=False)
         self._socket.on("*", self._take)
-        cookies = http.cookie_jar.filter_cookies(_url(self.url))
         await self._socket.connect(
             self.url,
-            headers={"Cookie": "; ".join(f"{name}={each.value}" for name, each in cookies.items())},
+            headers={"Cookie": "; ".join(f"{each.key}={each.value}" for each in http.cookie_jar)},
             auth={"sessionId": session, "clientType": "webapp", "userEnv": "{}", "chatProfile": "", "threadId": ""},
             transports=["websocket"],
             socketio_path="/ws/socket.io",
@@ -210,9 +209,3 @@ class PagePerson:
                 held = [kind for kind, _ in pair] == ["user_message", "assistant_message"]
                 if not held or pair[0][1] != asked.fact.question or bool(pair[1][1].strip()) is False:
                     self.lost_kept.append(asked.fact.question)
-
-
-def _url(text: str) -> Any:
-    from yarl import URL
-
-    return URL(text)
