@@ -189,7 +189,7 @@ def _took(engine_url: str) -> list[Took]:
 
 @contextmanager
 def _process(module: list[str], settings: Settings, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    environment = os.environ | {"READONCE_HOME": str(settings.home)}
+    environment = os.environ | {"READONCE_HOME": str(settings.home), "READONCE_EMBEDDER": settings.embedder}
     root = Path(__file__).resolve().parents[2]
     with (settings.home / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(

@@ -76,7 +76,8 @@ class FactFile:
 
     @property
     def text(self) -> str:
-        return f"# {self.name}\n\n" + "\n\n".join(fact.sentence for fact in self.facts) + "\n"
+        """Without a heading: an answer that quotes the first fact would quote that too."""
+        return "\n\n".join(fact.sentence for fact in self.facts) + "\n"
 
 
 def invented(num_documents: int, seed: int = 20_261_130) -> tuple[FactFile, ...]:

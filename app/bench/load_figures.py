@@ -76,8 +76,8 @@ def figures_of_way(way: str, asked: Sequence[Asked], took: Sequence[Took], not_k
     took: What each question took in the engine.
     """
     of_question: dict[str, list[Took]] = {}
-    for each in took:
-        of_question.setdefault(each.question, []).append(each)
+    for call in took:
+        of_question.setdefault(call.question, []).append(call)
     first, done = [], []
     for each in asked:
         calls = [call for call in of_question.get(each.fact.question, ()) if _within(call, each)]
@@ -110,5 +110,4 @@ def thirds(cost: Cost, since: float) -> tuple[float, float, float]:
 
 
 def _within(call: Took, asked: Asked) -> bool:
-    assert asked.done_s is None or asked.done_s >= 0
     return asked.done_s is not None and asked.at <= call.at <= asked.at + asked.done_s

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import socketio
 
 MOST_WAIT_S = 120.0
+# As long as the page's own script waits for its socket.
+_CONNECTED_WITHIN_S = 20
 NEW_CHAT_AFTER = 5
 """Questions, on average."""
 
@@ -88,7 +90,7 @@ class PagePerson:
                 while time.monotonic() < until:
                     if self._socket is None:
                         await self._open_page(http)
-                    await asyncio.sleep(self._pause())
+                    await asyncio.sleep(min(self._pause(), max(0.0, until - time.monotonic())))
                     if time.monotonic() >= until:
                         break
                     await self._ask(self._wanted())
@@ -120,13 +122,13 @@ class PagePerson:
             answered.raise_for_status()
         self._socket = socketio.AsyncClient(http_session=http, reconnection=False)
         self._socket.on("*", self._take)
-        cookies = http.cookie_jar.filter_cookies(_url(self.url))
         await self._socket.connect(
             self.url,
-            headers={"Cookie": "; ".join(f"{name}={each.value}" for name, each in cookies.items())},
+            headers={"Cookie": "; ".join(f"{each.key}={each.value}" for each in http.cookie_jar)},
             auth={"sessionId": session, "clientType": "webapp", "userEnv": "{}", "chatProfile": "", "threadId": ""},
             transports=["websocket"],
             socketio_path="/ws/socket.io",
+            wait_timeout=_CONNECTED_WITHIN_S,
         )
         self.chats.append(Chat())
         await self._socket.emit("connection_successful")
@@ -207,9 +209,3 @@ class PagePerson:
                 held = [kind for kind, _ in pair] == ["user_message", "assistant_message"]
                 if not held or pair[0][1] != asked.fact.question or bool(pair[1][1].strip()) is False:
                     self.lost_kept.append(asked.fact.question)
-
-
-def _url(text: str) -> Any:
-    from yarl import URL
-
-    return URL(text)

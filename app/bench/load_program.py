@@ -31,7 +31,7 @@ class ProgramPerson:
         headers = {"Authorization": f"Bearer {self.account.key}"}
         async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(MOST_WAIT_S)) as http:
             while time.monotonic() < until:
-                await asyncio.sleep(self._pause())
+                await asyncio.sleep(min(self._pause(), max(0.0, until - time.monotonic())))
                 if time.monotonic() >= until:
                     break
                 asked = Asked(self._wanted(), "api", time.monotonic())

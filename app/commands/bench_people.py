@@ -42,16 +42,16 @@ def people(
 def _print(figures: LoadFigures) -> None:
     out = terminal.out()
     out.print(f"{figures.people} people, {figures.seconds:.0f} s", style="bold")
-    heads = "p50", "p95", "worst"
-    shown = terminal.table("own time, ms", *heads, right=heads)
+    spreads = "p50", "p95", "worst"
+    shown = terminal.table("own time, ms", *spreads, right=spreads)
     for way in figures.ways:
         name = way.way if way.way == "API" else f"the {way.way}"
         _row(shown, f"{name}, to the first word", way.first)
         _row(shown, f"{name}, to the checked answer", way.done)
     _row(shown, "the page's state", figures.state)
     out.print(shown)
-    heads = "questions", "unanswered", "out of order", "from another place", "not kept"
-    shown = terminal.table("", *heads, right=heads)
+    losses = "questions", "unanswered", "out of order", "from another place", "not kept"
+    shown = terminal.table("", *losses, right=losses)
     for way in figures.ways:
         counts = way.questions, way.unanswered, way.out_of_order, way.other_place, way.not_kept
         shown.add_row(way.way, *(f"{count:,}" for count in counts))

@@ -48,6 +48,7 @@ class Reply:
         self.text = ""
         self._shown = ""
         self._at = 0.0
+        self._has_words = False
 
     async def status(self, sentence: str) -> None:
         """Shows what is being done in place of words that have not come yet."""
@@ -55,9 +56,10 @@ class Reply:
         await self._show("\n".join(f"*{line}* " for line in sentence.splitlines()))
 
     async def write(self, words: str) -> None:
-        """Adds words, sent in pieces."""
+        """Adds words, sent in pieces; the first ones at once, however lately a line was shown in their place."""
         self.text += words
-        if self.text.strip() and time.monotonic() - self._at >= PIECE_S:
+        if self.text.strip() and (not self._has_words or time.monotonic() - self._at >= PIECE_S):
+            self._has_words = True
             await self._show(streamed_markdown(self.text))
 
     async def finish(self, text: str, elements: list[Any], icon: str | None = None) -> None:

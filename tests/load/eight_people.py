@@ -1,10 +1,10 @@
-"""Plays the busiest people of a recorded trace on a real engine, and holds what was reused against an ideal cache.
+"""Plays a recorded trace with eight people on a real engine, and holds what was reused against an ideal cache.
 
 usage: READONCE_HOME=... python tests/load/eight_people.py PACK [--people 8] [--seconds 600] [--model NAME] [--add-only]
 
-PACK holds `documents.jsonl`, `questions.jsonl` and `trace.jsonl`. Everybody asks at the trace's times, their chats are
-the trace's sessions, and who is still answered waits. The ideal is a cache that never forgets too early: the very
-prompts in the order in which they were asked, block by block, evicted by last use where the pool is full, with
+PACK holds `documents.jsonl` and `trace.jsonl`. The trace's users are dealt out to so many people, who ask at its times;
+their chats are its sessions, and who is still answered waits. The ideal is a cache that never forgets too early: the
+very prompts in the order in which they were asked, block by block, evicted by last use where the pool is full, with
 everything of an earlier prompt and its answer there at once.
 """
 
@@ -66,8 +66,8 @@ def listen(engine: Any) -> list[Heard]:
     return heard
 
 
-def ideal_share(calls: Sequence[tuple[Sequence[int], Sequence[int]]], block: int, capacity: int | None) -> float:
-    """The share of prompt tokens that such a cache gives back.
+def ideal_reuse(calls: Sequence[tuple[Sequence[int], Sequence[int]]], block: int, capacity: int | None) -> list[int]:
+    """The prompt tokens of each call that such a cache gives back.
 
     Args:
         calls: Prompt and answer of each call, in order.
@@ -75,21 +75,21 @@ def ideal_share(calls: Sequence[tuple[Sequence[int], Sequence[int]]], block: int
     """
     blocks: OrderedDict[int, None] = OrderedDict()
     most = None if capacity is None else capacity // block
-    reused = total = 0
+    reused = []
     for prompt, output in calls:
         key, hit = 0, True
-        total += len(prompt)
+        reused.append(0)
         usable = (len(prompt) - 1) // block  # at least one token is computed
         tokens = (*prompt, *output)
         for number in range(len(tokens) // block):
             key = hash((key, tuple(tokens[number * block : (number + 1) * block])))
             hit = hit and key in blocks and number < usable
-            reused += block if hit else 0
+            reused[-1] += block if hit else 0
             blocks[key] = None
             blocks.move_to_end(key)
         while most is not None and len(blocks) > most:
             blocks.popitem(last=False)
-    return reused / total if total else 0.0
+    return reused
 
 
 def add_pack(assistant: Assistant, pack: Path) -> dict[str, str]:
@@ -144,6 +144,7 @@ async def main() -> None:
     parser.add_argument("pack", type=Path)
     parser.add_argument("--people", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--skip", type=int, default=0, help="requests of the trace's beginning")
     parser.add_argument("--model")
     parser.add_argument("--add-only", action="store_true")
     chosen = parser.parse_args()
@@ -153,9 +154,13 @@ async def main() -> None:
         if chosen.add_only:
             return
         trace = rows(chosen.pack / "trace.jsonl")
-        busiest = {user for user, _ in Counter(each["user"] for each in trace).most_common(chosen.people)}
-        theirs = [each for each in trace if each["user"] in busiest]
-        requests = [each for each in theirs if each["t_seconds"] - theirs[0]["t_seconds"] <= chosen.seconds]
+        names = sorted({each["user"] for each in trace})
+        users = {name: f"person {number % chosen.people + 1}" for number, name in enumerate(names)}
+        requests = [
+            each | {"user": users[each["user"]]}
+            for each in trace[chosen.skip :]
+            if each["t_seconds"] - trace[chosen.skip]["t_seconds"] <= chosen.seconds
+        ]
         await assistant.start(lambda sentence: print(sentence, flush=True))
         await assistant.warm_engine()
         heard = listen((await assistant.reader()).engine)
@@ -174,8 +179,10 @@ def told(heard: list[Heard], answers: list[Answer], requests: list[Any], view: A
     asked = [call for call in heard if call.receipt is not None]
     calls = [(call.prompt.token_ids, call.output) for call in asked]
     block, pool = (view.block_size, view.pool_tokens) if view is not None else (32, None)
-    kept, unlimited = ideal_share(calls, block, pool), ideal_share(calls, block, None)
-    all_share = sum(call.receipt.cached_tokens or 0 for call in asked) / sum(call.prompt.num_tokens for call in asked)
+    total = sum(call.prompt.num_tokens for call in asked)
+    of_pool = ideal_reuse(calls, block, pool)
+    kept, unlimited = sum(of_pool) / total, sum(ideal_reuse(calls, block, None)) / total
+    all_share = sum(call.receipt.cached_tokens or 0 for call in asked if call.receipt) / total
     firsts = [receipt.first_token_ms / 1000 for receipt in receipts if receipt.first_token_ms is not None]
     return {
         "people": len({request["user"] for request in requests}),
@@ -188,6 +195,12 @@ def told(heard: list[Heard], answers: list[Answer], requests: list[Any], view: A
         "ideal, no limit": round(unlimited, 4),
         "of the ideal": round(all_share / kept, 4) if kept else None,
         "pool tokens": pool,
+        "block": block,
+        "each call: prompt, cached, ideal": [
+            f"{call.prompt.num_tokens} {call.receipt.cached_tokens} {ideal}"
+            for call, ideal in zip(asked, of_pool, strict=True)
+            if call.receipt is not None
+        ],
         "first token p50, p95, worst (s)": [round(share_of(each, firsts), 2) for each in (0.5, 0.95, 1.0)],
         "longest pause in a stream p95, worst (s)": [
             round(share_of(each, [call.longest_gap_s for call in asked]), 2) for each in (0.95, 1.0)
