@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bench_load_facts import FACTS_A_DOCUMENT, Fact, invented
-from app.bench_load_figures import Spread, figures_of_way, thirds
-from app.bench_load_person import Asked
-from app.bench_load_watch import Cost
+from app.bench.load_facts import FACTS_A_DOCUMENT, Fact, invented
+from app.bench.load_figures import Spread, figures_of_way, thirds
+from app.bench.load_person import Asked
+from app.bench.load_watch import Cost
 from engine.fake_server import Took
 
 FACT = Fact("Brabek", "mill", 417)

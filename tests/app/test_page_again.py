@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversation import Conversation, Turn
-from app.page_again import Way, go_back_to, question_before, question_of
-from app.page_documents import Choice
-from app.page_history import keeper
+from app.page.again import Way, go_back_to, question_before, question_of
+from app.page.documents import Choice
+from app.page.history import keeper
 
 
 @pytest.fixture

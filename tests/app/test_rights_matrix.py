@@ -22,6 +22,7 @@ from app.answer import Reading
 from app.api.routes import api
 from app.assistant import Assistant
 from app.browse.beginning import chosen_questions
+from app.conversation import Conversation, Turn
 from app.guide_store import Guide
 from app.page import documents as page_documents
 from app.page.host import Host
@@ -30,7 +31,6 @@ from app.people.desk import Desk
 from app.people.member import Member
 from app.people.records import Records
 from app.people.rights import OF_THIS_MACHINE, ROLES, Person, no_such_base
-from app.conversation import Conversation, Turn
 from app.problem import Problem
 from app.samples import Sample, Starter
 from engine.fake import FakeEngine

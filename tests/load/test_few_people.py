@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "engine"))  # the tiny tok
 
 from tiny import write_tiny_tokenizer
 
-from app.bench_load import LoadPlan, measure_people
+from app.bench.load import LoadPlan, measure_people
 from app.settings import Settings
 
 
