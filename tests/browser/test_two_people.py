@@ -136,11 +136,7 @@ def send(page: Page, question: str) -> None:
 
 def answered(page: Page, count: int) -> Locator:
     """Waits for the `count`-th receipt, and gives the last answer."""
-    try:
-        expect(page.get_by_test_id("receipt")).to_have_count(count, timeout=SLOW_MS)
-    except AssertionError:
-        picture(page, "99-failed")
-        raise
+    expect(page.get_by_test_id("receipt")).to_have_count(count, timeout=SLOW_MS)
     expect(page.locator("#stop-button")).to_have_count(0, timeout=SLOW_MS)
     return page.locator(".ai-message").last
 
