@@ -35,6 +35,7 @@ from app.page_door import PageDoor
 from app.page_guard import PageGuard, without_foreign_links
 from app.page_host import Host
 from app.page_login import Login
+from app.page_memory import forget_with_sessions
 from app.page_secret import sign_logins
 from app.page_sources import open_source as source_of
 from app.problem import Problem
@@ -61,6 +62,7 @@ config.ui.default_theme = "system"  # Its settings know light and dark alone; it
 if config.features.spontaneous_file_upload is not None:
     config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
 page_words.put_into_chainlit(Path(config_translation_dir))
+forget_with_sessions()
 cl.data_layer(lambda: history)
 if not login.on:
     sign_logins(host.settings.home)
