@@ -53,6 +53,7 @@ from app.page.sources import open_source as source_of
 from app.people.desk import Desk, records_of
 from app.people.member import Member
 from app.people.rights import OF_THIS_MACHINE
+from app.page_memory import forget_with_sessions
 from app.problem import Problem
 from app.words import Language
 
@@ -78,6 +79,7 @@ config.ui.default_theme = "system"  # Its settings know light and dark alone; it
 if config.features.spontaneous_file_upload is not None:
     config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
 page_words.put_into_chainlit(Path(config_translation_dir))
+forget_with_sessions()
 cl.data_layer(lambda: history)
 if not login.on:
     sign_logins(host.settings.home)

@@ -154,13 +154,11 @@ async def main() -> None:
         if chosen.add_only:
             return
         trace = rows(chosen.pack / "trace.jsonl")
-        names = sorted({each["user"] for each in trace})
-        users = {name: f"person {number % chosen.people + 1}" for number, name in enumerate(names)}
-        requests = [
-            each | {"user": users[each["user"]]}
-            for each in trace[chosen.skip :]
-            if each["t_seconds"] - trace[chosen.skip]["t_seconds"] <= chosen.seconds
-        ]
+        later = trace[chosen.skip :]
+        asked = [each for each in later if each["t_seconds"] - later[0]["t_seconds"] <= chosen.seconds]
+        names = list(dict.fromkeys(each["user"] for each in asked))
+        dealt = {name: f"person {number % chosen.people + 1}" for number, name in enumerate(names)}
+        requests = [each | {"user": dealt[each["user"]]} for each in asked]
         await assistant.start(lambda sentence: print(sentence, flush=True))
         await assistant.warm_engine()
         heard = listen((await assistant.reader()).engine)

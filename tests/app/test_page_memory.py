@@ -1,0 +1,43 @@
+"""A chat whose session has ended leaves nothing behind in the page's memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from chainlit.chat_context import chat_contexts
+from chainlit.session import WebsocketSession
+
+from app.page_memory import forget_with_sessions
+
+
+async def _nothing(*_: Any) -> None: ...
+
+
+async def _a_moment() -> None:
+    """What was to be called now has been called."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def _session(name: str) -> WebsocketSession:
+    return WebsocketSession(
+        id=name, socket_id=f"socket of {name}", emit=_nothing, emit_call=_nothing, user_env={}, client_type="webapp"
+    )
+
+
+async def test_messages_go_with_their_session_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chainlit alone keeps every message that was ever sent until the process ends."""
+    monkeypatch.setattr(WebsocketSession, "delete", WebsocketSession.delete)
+    forget_with_sessions(after_s=0.0)
+    forget_with_sessions(after_s=3600.0)  # the page was loaded again: the first one stands
+    one, other = _session("one"), _session("other")
+    chat_contexts.update({"one": ["a message"], "other": ["another"]})  # type: ignore[dict-item]
+    await one.delete()
+    await _a_moment()
+    assert "one" not in chat_contexts
+    assert chat_contexts["other"] == ["another"]
+    await other.delete()
+    await _a_moment()
+    assert "other" not in chat_contexts
