@@ -46,6 +46,7 @@ from app.page.door import PageDoor
 from app.page.guard import PageGuard
 from app.page.host import Host
 from app.page.login import Login
+from app.page.memory import forget_with_sessions
 from app.page.origin import own_names
 from app.page.policy import Policy
 from app.page.secret import sign_logins
@@ -53,7 +54,6 @@ from app.page.sources import open_source as source_of
 from app.people.desk import Desk, records_of
 from app.people.member import Member
 from app.people.rights import OF_THIS_MACHINE
-from app.page_memory import forget_with_sessions
 from app.problem import Problem
 from app.words import Language
 

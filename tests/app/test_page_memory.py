@@ -9,7 +9,7 @@ import pytest
 from chainlit.chat_context import chat_contexts
 from chainlit.session import WebsocketSession
 
-from app.page_memory import forget_with_sessions
+from app.page.memory import forget_with_sessions
 
 
 async def _nothing(*_: Any) -> None: ...
