@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Sequence
@@ -148,7 +149,10 @@ async def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--add-only", action="store_true")
     chosen = parser.parse_args()
-    assistant = Assistant.open(Settings.load(model=chosen.model))
+    settings = Settings.load(model=chosen.model)
+    # What an earlier run had read would be read again, and more would be reused than the ideal knows of.
+    shutil.rmtree(settings.home / "engine", ignore_errors=True)
+    assistant = Assistant.open(settings)
     try:
         ids = await asyncio.to_thread(add_pack, assistant, chosen.pack)
         if chosen.add_only:
