@@ -110,7 +110,7 @@ class Arrivals:
             self._end(arrival, "warning", say("is_no_text", language))
             return
         arrival.finish("askable")
-        arrival.words = _told(added, language)
+        arrival.words = summary(added, language)
         place.glance.again()
         _, problem = await asyncio.gather(
             self._embed(place, arrival, added.document_id), self._warm(place, arrival, added.document_id, language)
@@ -166,15 +166,3 @@ class Arrivals:
         arrival.finish("warm")
         place.glance.again()
         return ""
-
-
-def _told(added: Added, language: Language) -> str:
-    """What came of it, and of one that has replaced another from where on it differs."""
-    said = summary(added, language)
-    if added.difference is None:
-        return said
-    change = added.difference
-    tokens = {"all": f"{change.all_tokens:,}", "kept": f"{change.kept_tokens:,}"}
-    if change.from_page is None:
-        return f"{said} · {say('same_words', language, **tokens)}"
-    return f"{said} · {say('differs', language, page=change.from_page, **tokens)}"

@@ -123,14 +123,6 @@ _WORDS: dict[str, tuple[str, str]] = {
         "“{name}” can be replaced by a {suffix} file only; add the other one as a document of its own.",
         "“{name}”只能用 {suffix} 文件替换；请把另一个文件作为新文档添加。",
     ),
-    "differs": (
-        "It differs from page {page} on; of {all} tokens {kept} stay read.",
-        "从第 {page} 页起不同；{all} 个词元中有 {kept} 个无需重读。",
-    ),
-    "same_words": (
-        "Its words are the same; of {all} tokens {kept} stay read.",
-        "文字没有变化；{all} 个词元中有 {kept} 个无需重读。",
-    ),
     "added_on": ("added {day}", "添加于 {day}"),
     "guide": ("Source guide", "文档导读"),
     "guide_by": (

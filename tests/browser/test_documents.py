@@ -148,7 +148,7 @@ def test_a_document_from_its_upload_to_its_end(served: Served, browser: Browser,
     anna.set_input_files("#files", handbook)
     anna.get_by_role("button", name="Replace", exact=True).click()
     expect(anna.locator("#arrivals li[data-state=ready]").first).to_contain_text(
-        "It differs from page 3 on", timeout=60_000
+        "it differs from page 3 on", timeout=60_000
     )
     anna.get_by_role("link", name="The ferry handbook").click()
     anna.get_by_role("link", name="Delete").click()

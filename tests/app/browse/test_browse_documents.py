@@ -186,7 +186,7 @@ async def test_a_replacement_says_from_where_on_it_differs(pages: Pages) -> None
     await pages.settled()
     [arrival] = pages.place.arrivals.of("anna")
     assert (arrival.name, arrival.state) == ("marsh.md", "ready")
-    assert "It differs from page 1 on" in arrival.words
+    assert "it differs from page 1 on" in arrival.words
     assert "half past six" in pages.assistant.corpus.text(id_of(pages, "marsh.md"))
     await anna.post(f"/documents/harbour/{id_of(pages, 'marsh.md')}/replace", files=[("x.txt", b"other")])
     await pages.settled()
