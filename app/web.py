@@ -125,13 +125,23 @@ def _run(host: str, port: int) -> None:
     from chainlit.config import config, load_module
     from chainlit.server import app
 
+    from app.page.proxies import behind_proxies
+
     # Its notes ("translated markdown file not found") are for its developers; errors still come.
     logging.getLogger("chainlit").setLevel(logging.ERROR)
     config.run.host, config.run.port, config.run.headless = host, port, True
     config.run.module_name = str(Path(__file__).resolve().parent / "ui.py")
     load_module(config.run.module_name)
     ensure_jwt_secret()
+    served = behind_proxies(app, settings().login_proxies)
     server = uvicorn.Server(
-        uvicorn.Config(app, host=host, port=port, log_level="error", timeout_graceful_shutdown=STOP_S)
+        uvicorn.Config(
+            served,
+            host=host,
+            port=port,
+            log_level="error",
+            timeout_graceful_shutdown=STOP_S,
+            proxy_headers=False,  # `behind_proxies` does it, and remembers who called
+        )
     )
     asyncio.run(server.serve())

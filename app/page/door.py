@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.page.origin import SESSION_COOKIE, changes
 from app.page.policy import Policy, with_headers
+from app.page.proxies import caller, client
 from app.page.sockets import Sockets
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ class PageDoor:
         if scope["type"] not in ("http", "websocket") or path.startswith(_OPEN):
             await self.app(scope, receive, send)
             return
-        address = scope["client"][0] if scope.get("client") else ""
-        if self.header and address not in self.proxies:
+        if self.header and caller(scope) not in self.proxies:
             scope = _without(scope, self.header)
         if not await run_in_threadpool(self.login.look):
             await self.app(scope, receive, send)
@@ -66,7 +66,7 @@ class PageDoor:
             sentence = "You are not logged in: load the page again and log in."
             await self._say(401, sentence, scope, receive, send)
         elif path in _LOGINS and scope.get("method") == "POST":
-            await self._log_in(scope, receive, send, address)
+            await self._log_in(scope, receive, send, client(scope))
         else:
             await self.app(scope, receive, _safe_cookies(scope, send))
 

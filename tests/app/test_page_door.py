@@ -20,6 +20,7 @@ from app.page import welcome as page_welcome
 from app.page.door import PageDoor
 from app.page.login import Login
 from app.page.policy import Policy
+from app.page.proxies import behind_proxies
 from app.page.secret import secret
 from app.people.accounts import MOST_FAILURES_AN_ADDRESS
 from app.people.desk import Desk, is_this_machine, login_needed
@@ -126,6 +127,29 @@ def test_a_proxys_header_counts_from_a_proxy_alone(people: Desk, client: TestCli
     assert client.get("/user", headers={"x-user": "anna"}).json()["x-user"] == "anna"
     with TestClient(client.app, client=("198.51.100.9", 50_000)) as stranger:
         assert stranger.get("/user", headers={"x-user": "anna"}).json()["x-user"] is None
+
+
+def test_a_proxy_that_names_its_client_is_still_the_proxy(people: Desk, client: TestClient) -> None:
+    """As proxies do: their person's header is believed all the same, and nobody becomes a proxy by naming one."""
+    behind = behind_proxies(client.app, "192.0.2.1")
+    asked = {"x-user": "anna", "x-forwarded-for": "203.0.113.7"}
+    with TestClient(behind, client=("192.0.2.1", 50_000)) as proxy:
+        assert proxy.get("/user", headers=asked).json()["x-user"] == "anna"
+    with TestClient(behind, client=("198.51.100.9", 50_000)) as stranger:
+        assert stranger.get("/user", headers={**asked, "x-forwarded-for": "192.0.2.1"}).json()["x-user"] is None
+
+
+def test_behind_a_proxy_failed_logins_count_for_the_client_that_it_names(people: Desk, client: TestClient) -> None:
+    """One who guesses does not keep all others out."""
+    people.people.add(OF_THIS_MACHINE, "anna")
+    with TestClient(behind_proxies(client.app, "192.0.2.1"), client=("192.0.2.1", 50_000)) as proxy:
+        guesser, other = {"x-forwarded-for": "203.0.113.7"}, {"x-forwarded-for": "203.0.113.8"}
+        codes = [
+            proxy.post("/login", content=b"wrong", headers=guesser).status_code for _ in range(MOST_FAILURES_AN_ADDRESS)
+        ]
+        assert set(codes) == {401}
+        assert proxy.post("/login", content=b"right", headers=guesser).status_code == 429
+        assert proxy.post("/login", content=b"right", headers=other).status_code == 200
 
 
 def test_an_address_is_shut_out_after_too_many_failures(people: Desk, client: TestClient) -> None:
