@@ -58,6 +58,9 @@ _ABOUT = (
 # Nobody reads it: the program has closed the connection.
 _HUNG_UP = 499
 _REFUSED_KEY = Problem("not_logged_in", "This API key is not known; `readonce people key NAME` makes one.")
+_NO_KEY = Problem(
+    "not_logged_in", "An API key is missing (Authorization: Bearer KEY); `readonce people key NAME` makes one."
+)
 
 
 class Backing(Protocol):
@@ -89,7 +92,7 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
         person: Person | None = await run_in_threadpool(desk.keys.whose, key) if key else None
         if person is None:
             if await run_in_threadpool(with_login):
-                raise _REFUSED_KEY
+                raise _REFUSED_KEY if key else _NO_KEY
             person = OF_THIS_MACHINE
         return Member(await host.opened(), desk.library, person)
 

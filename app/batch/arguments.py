@@ -14,7 +14,12 @@ Questions = Annotated[Path, typer.Argument(metavar="FILE", help="jsonl, csv, tsv
 Out = Annotated[
     Path | None, typer.Option("-o", "--out", help="Where the answers go; default: FILE-answers beside the file.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it will cost, and ask nothing.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Say what it will cost, and ask nothing; the engine is started, whose cache counts."
+    ),
+]
 SchemaFile = Annotated[
     Path | None,
     typer.Option(

@@ -51,6 +51,7 @@ class Cost:
             documents that are held were asked about before: of what those questions left some is found again, and some
             of the documents may go before their turn.
         seconds: None where no rate is known.
+        failed: Questions that can't be asked as they are, and the first of them with the reason.
         late: Questions whose answers will come after their deadlines, as far as can be told, and the first of them.
     """
 
@@ -63,6 +64,8 @@ class Cost:
     plain_tokens: int
     is_exact: bool
     seconds: float | None = None
+    failed: int = 0
+    first_failed: str | None = None
     late: int = 0
     first_late: Late | None = None
 
@@ -159,11 +162,17 @@ def cost_words(cost: Cost) -> str:
         f" ({about}{_short(cost.computed_tokens)} tokens) instead of {cost.questions:,}"
         f" ({_short(cost.plain_tokens)} tokens)"
     )
-    late = late_words(cost)
-    behind = f" {late}" if late else ""
+    behind = "".join(f" {words}" for words in (failed_words(cost), late_words(cost)) if words)
     if cost.seconds is None:
         return f"{saved}; how long that takes on this engine is known after the first batch on it.{behind}"
     return f"{saved}; about {lasting(cost.seconds)} on this engine.{behind}"
+
+
+def failed_words(cost: Cost) -> str:
+    """Which questions will get no answer; empty where all can be asked."""
+    if cost.first_failed is None:
+        return ""
+    return f"{_many(cost.failed, 'question')} can't be asked: {cost.first_failed}"
 
 
 def late_words(cost: Cost) -> str:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,7 +157,9 @@ async def cost(
     waiting = [question for question in questions if question.row not in done]
     link = Link(assistant, await assistant.reader(report), options, report)
     plan = await _plan(assistant, link, waiting, options, _conversations(questions, done), planned)
-    return await _counted(assistant, link, plan, options)
+    counted = await _counted(assistant, link, plan, options)
+    failed = [f"“{answer.id}”: {answer.error.message}" for answer in plan.answers if answer.error is not None]
+    return replace(counted, failed=len(failed), first_failed=next(iter(failed), None))
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def ls(kb: Kb = "default", jsonl: Jsonl = False) -> None:
             terminal.print_json(_listed(document, kb))
         return
     if not documents:
-        terminal.say("No documents yet; `readonce add FILE` takes one in.")
+        terminal.say(_none_yet(kb))
         return
     shown = terminal.table("id", "title", "file", "state", "pages", "tokens", right=("pages", "tokens"))
     for document in documents:
@@ -55,6 +55,12 @@ def ls(kb: Kb = "default", jsonl: Jsonl = False) -> None:
             f"{document.tokens:,}",
         )
     terminal.out().print(shown)
+
+
+def _none_yet(kb: str) -> str:
+    where = "" if kb == "default" else f" --kb {kb}"
+    inside = "" if kb == "default" else f" in “{kb}”"
+    return f"No documents{inside} yet; `readonce add FILE{where}` takes one in."
 
 
 def _state(document: StoredDocument) -> str:
@@ -198,9 +204,7 @@ def search(
             terminal.print_json({name: getattr(hit, name) for name in names})
         return
     if not hits:
-        terminal.say(
-            "Nothing found." if assistant.documents(kb) else "No documents yet; `readonce add FILE` takes one in."
-        )
+        terminal.say("Nothing found." if assistant.documents(kb) else _none_yet(kb))
     titles = {document.id: document.title for document in assistant.documents(kb)}
     for number, hit in enumerate(hits, 1):
         where = page_words(hit.page, hit.label)

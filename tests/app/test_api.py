@@ -198,6 +198,15 @@ async def test_a_key_ends_at_once_and_with_its_person(client: openai.AsyncOpenAI
         await client.models.list()
 
 
+async def test_a_call_without_a_key_is_told_how_to_bring_one(
+    client: openai.AsyncOpenAI, http: httpx.AsyncClient
+) -> None:
+    """Another sentence than for one that is not known."""
+    assert "An API key is missing" in (await http.get("/models")).json()["error"]["message"]
+    wrong = await http.get("/models", headers={"authorization": "Bearer wrong"})
+    assert "is not known" in wrong.json()["error"]["message"]
+
+
 async def test_without_login_no_key_is_needed(http: httpx.AsyncClient, assistant: Assistant, tmp_path: Path) -> None:
     """On one's own machine, as the page; from the first person on a key is."""
     assistant.add(write(tmp_path, "library.md", LIBRARY))

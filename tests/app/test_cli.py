@@ -103,6 +103,13 @@ def test_extract_gives_pages_and_stores_nothing(run: Run, tmp_path: Path) -> Non
     assert rows(run("ls", "--jsonl")[1]) == []
 
 
+def test_an_empty_base_is_named(run: Run) -> None:
+    """A slip of the pen in --kb does not look like one's own base without documents."""
+    for words in (("ls", "--kb", "nope"), ("search", "x", "--kb", "nope")):
+        assert "No documents in “nope” yet; `readonce add FILE --kb nope` takes one in." in run(*words)[2]
+    assert "No documents yet; `readonce add FILE` takes one in." in run("ls")[2]
+
+
 def test_ls_and_show_tell_of_a_document(run: Run, library: str) -> None:
     """By id, beginning of the id, file name or title; a page's text."""
     (listed,) = rows(run("ls", "--jsonl")[1])

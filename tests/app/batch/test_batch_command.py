@@ -176,6 +176,7 @@ def test_dry_run_asks_nothing_and_learns_the_time_from_the_first_batch(
 def test_rows_that_fail_are_told_by_the_exit_code(file: Path, engine: FakeEngine, command: Run, tmp_path: Path) -> None:
     """3 where some fail; --json counts them; the others have their answers."""
     file.write_text(file.read_text(encoding="utf-8").replace("wall-03.md", "wall-99.md"), encoding="utf-8")
+    assert "20 questions can't be asked: “" in command("batch", str(file), "--dry-run")[1].replace("\n", " ")
     code, out, _ = command("batch", str(file), "--json")
     said = json.loads(out)
     assert (code, said["answered"], said["failed"], said["left"], said["prefills"]) == (3, 100, 20, 0, 5)
