@@ -20,6 +20,8 @@ from app.settings import Settings
 FOLDERS = Path(__file__).resolve().parent.parent, Path(__file__).resolve().parent / "assets"
 FILES = "chainlit.md", "chainlit_zh-CN.md", "public", ".chainlit/config.toml"
 STOP_S = 3
+# Longer than programs keep a connection that rests: one that asks again is not to find it closed at that moment.
+IDLE_S = 75
 
 _chosen: Settings | None = None
 
@@ -132,6 +134,8 @@ def _run(host: str, port: int) -> None:
     load_module(config.run.module_name)
     ensure_jwt_secret()
     server = uvicorn.Server(
-        uvicorn.Config(app, host=host, port=port, log_level="error", timeout_graceful_shutdown=STOP_S)
+        uvicorn.Config(
+            app, host=host, port=port, log_level="error", timeout_graceful_shutdown=STOP_S, timeout_keep_alive=IDLE_S
+        )
     )
     asyncio.run(server.serve())
