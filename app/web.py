@@ -20,6 +20,8 @@ from app.settings import Settings
 FOLDERS = Path(__file__).resolve().parent.parent, Path(__file__).resolve().parent / "assets"
 FILES = "chainlit.md", "chainlit_zh-CN.md", "public", ".chainlit/config.toml"
 STOP_S = 3
+# Longer than programs keep a connection that rests: one that asks again is not to find it closed at that moment.
+IDLE_S = 75
 
 _chosen: Settings | None = None
 
@@ -142,6 +144,7 @@ def _run(host: str, port: int) -> None:
             log_level="error",
             timeout_graceful_shutdown=STOP_S,
             proxy_headers=False,  # `behind_proxies` does it, and remembers who called
+            timeout_keep_alive=IDLE_S,
         )
     )
     asyncio.run(server.serve())

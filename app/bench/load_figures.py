@@ -38,6 +38,7 @@ class WayFigures:
         out_of_order: Answers whose words did not come in order, or whose end lacks some.
         other_place: Whole answers that another place of the documents gave.
         not_kept: Questions that the kept chats no longer have with their answer.
+        problems: What was said in place of answers, each once.
     """
 
     way: str
@@ -48,6 +49,7 @@ class WayFigures:
     out_of_order: int
     other_place: int
     not_kept: int
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def figures_of_way(way: str, asked: Sequence[Asked], took: Sequence[Took], not_k
         sum(each.whole and not each.in_order for each in answered),
         sum(not each.whole for each in answered),
         not_kept,
+        tuple(sorted({each.problem or "no end" for each in asked if each.problem or each.done_s is None})),
     )
 
 

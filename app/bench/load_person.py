@@ -120,7 +120,7 @@ class PagePerson:
         session = str(uuid.uuid4())
         async with http.post(f"{self.url}/set-session-cookie", json={"session_id": session}) as answered:
             answered.raise_for_status()
-        self._socket = socketio.AsyncClient(http_session=http, reconnection=False)
+        self._socket = socketio.AsyncClient(http_session=http, reconnection=False, handle_sigint=False)
         self._socket.on("*", self._take)
         await self._socket.connect(
             self.url,

@@ -56,6 +56,8 @@ def _print(figures: LoadFigures) -> None:
         counts = way.questions, way.unanswered, way.out_of_order, way.other_place, way.not_kept
         shown.add_row(way.way, *(f"{count:,}" for count in counts))
     out.print(shown)
+    for problem in {problem for way in figures.ways for problem in way.problems}:
+        out.print(terminal.safe(f"In place of an answer: {problem}"))
     waited = "" if figures.waited_ms is None else f", and waited {figures.waited_ms:.0f} ms for a core"
     first, middle, last = figures.memory_mb
     out.print(
