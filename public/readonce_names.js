@@ -83,6 +83,17 @@ function mendRoles() {
     if (button && button.getAttribute('aria-label') !== byId[id]) button.setAttribute('aria-label', byId[id]);
   }
   document.getElementById('upload-button')?.removeAttribute('role'); // It is a button, not a picture.
+  // The way to the documents stands as a link in a button: the link is it.
+  for (const around of document.querySelectorAll('#header button:has(> a[href]):not([role])')) {
+    around.setAttribute('role', 'group');
+    around.tabIndex = -1;
+    const name = word('Documents', '文档');
+    for (const element of [around, around.firstElementChild]) element.setAttribute('aria-label', name);
+    for (const icon of around.querySelectorAll('img')) icon.alt = ''; // The link beside it says it.
+    // The settings have one text for both languages.
+    const texts = document.createTreeWalker(around, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) texts.currentNode.data = name;
+  }
   for (const options of document.querySelectorAll('div#thread-options:not([role])')) {
     options.setAttribute('role', 'button');
     options.tabIndex = 0;

@@ -102,7 +102,7 @@ def test_axe_finds_nothing_grave(place: Place, browser: Browser, theme: str, siz
 NOT_OURS = re.compile(
     r"readonce( ls| rm)?|fake engine \(no model\)|PDF|Word|Excel|PowerPoint|Office|OCR|anna|The tide book|"
     r"When is high water at the mole\?|High water at the mole is at 06:40 on Monday, says the keeper of the light\.?|"
-    r"See also"
+    r"See also|What about .*\?"
 )
 SAID = """() => {
     const said = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
