@@ -71,7 +71,7 @@ def grave(page: Page) -> list[str]:
 
 @pytest.mark.parametrize(("theme", "size"), LOOKS, ids=["light", "dark", "phone", "dark phone"])
 def test_axe_finds_nothing_grave(place: Place, browser: Browser, theme: str, size: dict[str, int]) -> None:
-    """The welcome of a new person, login, empty chat, an answer, and its source opened."""
+    """The welcome of a new person, login, empty chat, an answer, its source opened, the documents and the cache."""
     found: dict[str, list[str]] = {}
     secret = place.desk.people.reset(OF_THIS_MACHINE, "ben")
     with context(browser, theme, size) as held:
@@ -94,6 +94,10 @@ def test_axe_finds_nothing_grave(place: Place, browser: Browser, theme: str, siz
         expect(page.locator("mark").first).to_be_visible(timeout=20_000)
         found["source"] = grave(page)
         picture(page, f"44-source-{name}")
+        for path in ("documents", "documents/default", "cache"):
+            page.goto(f"{place.url}/{path}")
+            expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=20_000)
+            found[path] = grave(page)
     told = [f"{where}: {each}" for where, what in found.items() for each in what]
     assert told == [], "\n".join(told)
 
