@@ -84,7 +84,9 @@ class PagePerson:
         """Logs in and asks until the monotonic clock says `until`; then reads all chats again."""
         import aiohttp
 
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:  # of an address too
+        jar = aiohttp.CookieJar(unsafe=True)  # of an address too
+        # The page takes no change from a cookie alone.
+        async with aiohttp.ClientSession(cookie_jar=jar, headers={"Origin": self.url}) as http:
             await self._log_in(http)
             try:
                 while time.monotonic() < until:
