@@ -124,8 +124,11 @@ async def test_an_owner_keeps_a_document_warm_and_lets_it_go(pages: Pages) -> No
     assert "kept warm" not in words((await anna.get(path)).text)
 
 
-async def test_the_page_for_admins_shows_figures_and_no_question(pages: Pages) -> None:
+async def test_the_page_for_admins_shows_figures_and_no_question(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was asked is counted with its figures; its words are on no page. Others find nothing there."""
+    times = Times()
+    for module in ("app.people.member", "app.browse.view_admin"):
+        monkeypatch.setattr(f"{module}.TIMES", times)
     member = Member(pages.assistant, pages.desk.library, pages.desk.people.find("ben"))
     async with aclosing(member.ask("Who opens the sluice?", "harbour")) as events:
         assert [event async for event in events]
