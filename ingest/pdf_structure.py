@@ -108,11 +108,16 @@ def _plain(value: Any) -> str | None:
     return None if value is None else str(value).replace("\0", "")
 
 
+def _shown(label: str) -> str:
+    """What of a label can be shown: a broken or hostile file has marks in it that no reader sees."""
+    return "".join(sign for sign in label if sign.isprintable())
+
+
 def _labels(reader: Any, num_pages: int) -> tuple[str, ...]:
     """Printed labels, only where the file names them and they differ from counting sheets."""
     if "/PageLabels" not in reader.trailer["/Root"].get_object():
         return ()
-    labels = tuple(str(label) for label in reader.page_labels)
+    labels = tuple(_shown(str(label)) for label in reader.page_labels)
     return labels if len(labels) == num_pages and any(labels) else ()
 
 

@@ -38,11 +38,11 @@ def encrypted(data: bytes, *, user: str, owner: str) -> bytes:
     return rewritten(data, lambda writer: writer.encrypt(user, owner, algorithm="RC4-128"))
 
 
-def labelled(data: bytes) -> bytes:
+def labelled(data: bytes, prefix: str | None = None) -> bytes:
     """Sheets 1 and 2 are printed i and ii, sheet 3 is printed 1."""
 
     def change(writer: PdfWriter) -> None:
         writer.set_page_label(0, 1, style="/r")
-        writer.set_page_label(2, len(writer.pages) - 1, style="/D")
+        writer.set_page_label(2, len(writer.pages) - 1, style="/D", prefix=prefix)
 
     return rewritten(data, change)

@@ -35,6 +35,12 @@ def test_printed_labels_are_kept_where_the_file_names_them(write):
     assert [page.label for page in document.pages] == ["i", "ii", "1", "2"]
 
 
+def test_a_label_holds_only_what_can_be_shown(write):
+    """A broken file's prefix of a line break and a mark that turns the writing direction is left out."""
+    document = read_pdf(write, labelled(pdf(["Preface.", "More preface.", "Chapter one."]), prefix="A\n\u202e-"))
+    assert [page.label for page in document.pages] == ["i", "ii", "A-1"]
+
+
 def test_labels_are_none_where_the_file_names_none(write):
     """Counting sheets is not a label: nothing was printed there that we know of."""
     assert [page.label for page in read_pdf(write, pdf(["One.", "Two."])).pages] == [None, None]
