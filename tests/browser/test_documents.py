@@ -173,7 +173,8 @@ def test_how_it_looks(served: Served, browser: Browser, home: Path, looks: str) 
     }[looks]
     anna = logged_in(browser, served, "anna", **how)
     picture(anna, f"47-{looks}-chat")
-    link = anna.get_by_role("link", name="Documents").first.bounding_box()
+    name = "文档" if looks == "chinese" else "Documents"
+    link = anna.get_by_role("link", name=name, exact=True).first.bounding_box()
     menu = anna.locator("#user-nav-button").bounding_box()
     assert link is not None
     assert menu is not None
