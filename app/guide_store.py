@@ -60,14 +60,7 @@ class GuideStore:
 
 def keep_guides_of(home: Path, documents: Collection[str]) -> None:
     """Erases the guides of all documents that are not among `documents`; makes no file. Blocking."""
-    path = home / GUIDES_NAME
-    if not path.exists():
-        return
-    file = CacheFile(path, _SCHEMA)
-    try:
-        file.run(lambda connection: _keep_only(connection, documents))
-    finally:
-        file.close()
+    CacheFile.run_where_there_is_one(home / GUIDES_NAME, _SCHEMA, lambda connection: _keep_only(connection, documents))
 
 
 def _keep_only(connection: sqlite3.Connection, documents: Collection[str]) -> None:

@@ -31,6 +31,17 @@ class CacheFile:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
 
+    @classmethod
+    def run_where_there_is_one(cls, path: Path, schema: str, work: Callable[[sqlite3.Connection], None]) -> None:
+        """As `run`; no file is made where there is none."""
+        if not path.exists():
+            return
+        file = cls(path, schema)
+        try:
+            file.run(work)
+        finally:
+            file.close()
+
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Runs `work` in one transaction; on a broken file, starts a new one and runs it once more."""
         with self._lock:

@@ -86,13 +86,7 @@ def keep_only(path: Path, documents: Collection[str]) -> None:
     Args:
         path: As `SectionTokens`; nothing is made where there is no such file.
     """
-    if not path.exists():
-        return
-    file = CacheFile(path, _SCHEMA)
-    try:
-        file.run(lambda connection: _keep_only(connection, documents))
-    finally:
-        file.close()
+    CacheFile.run_where_there_is_one(path, _SCHEMA, lambda connection: _keep_only(connection, documents))
 
 
 def _keep_only(connection: sqlite3.Connection, documents: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.page.origin import SESSION_COOKIE, changes
 from app.page.policy import Policy, with_headers
-from app.page.proxies import caller, client
+from app.page.proxies import addresses, caller, client
 from app.page.sockets import Sockets
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PageDoor:
         self.login = login
         self.people = people
         self.header = header.lower().encode("latin-1")
-        self.proxies = frozenset(each.strip() for each in proxies.split(","))
+        self.proxies = frozenset(addresses(proxies))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "").removeprefix(scope.get("root_path", ""))

