@@ -22,8 +22,8 @@ from engine.documents import Documents, Question, WaitsFor
 from engine.keepalive import KeepAlive
 from engine.line import Line
 from engine.pace import Pace
-from engine.prefixes import Registered
 from engine.reader import Reader
+from engine.registered import Registered
 from engine.room import ANSWER_TOKENS, Room
 from engine.turns import outranks
 from engine.warm import Cause, Warming

@@ -14,7 +14,8 @@ from engine.inside import prefixes_folder
 from engine.knobs import Knobs, read_knobs
 from engine.parts import Parts
 from engine.pins import Pool
-from engine.prefixes import Registered, Registry
+from engine.prefixes import Registry
+from engine.registered import Registered
 from engine.salts import Salts
 from engine.stopping import end_with_the_engine
 from engine.traces import of_server

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 EVENTS_LAG_S = 0.25
 

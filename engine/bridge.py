@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.base import FinishReason, Sampling
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 
 @dataclass(frozen=True)

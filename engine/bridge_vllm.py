@@ -17,7 +17,7 @@ from typing import Any
 from engine.base import EngineError, FinishReason, Sampling
 from engine.bridge import Bridge, Output, Times
 from engine.core import is_marked, is_sealed, mark, without_mark
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 _log = logging.getLogger("vllm.readonce")
 

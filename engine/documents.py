@@ -9,7 +9,7 @@ from typing import Literal
 
 from engine.belief import Belief
 from engine.pace import Pace
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.room import Room
 from engine.warm import Reading, Warming
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.base import EngineError, Handle, Prefix
 from engine.blocks import BlockCache, Run
-from engine.prefixes import refuse_control_characters
+from engine.registered import refuse_control_characters
 
 PIN_SHARE = 0.5
 

@@ -25,7 +25,7 @@ from engine.blocks import BlockCache
 from engine.bridge import Output
 from engine.detokenize import Vocabulary
 from engine.fake import Delays, FakeEngine
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

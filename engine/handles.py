@@ -9,8 +9,9 @@ from typing import Literal
 
 from engine.base import EngineError
 from engine.parts import Cause, Parts, Warming
-from engine.prefixes import Change, Registered
+from engine.prefixes import Change
 from engine.questions import Questions
+from engine.registered import Registered
 from engine.shelf import Facts
 from engine.view import CacheView, FirstTokens, PrefixView, Queue, State
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.room import Room
 
 

@@ -9,7 +9,8 @@ from typing import Any, Literal, Protocol
 
 from engine.bridge import Bridge
 from engine.detokenize import Vocabulary
-from engine.prefixes import Registered, Registry
+from engine.prefixes import Registry
+from engine.registered import Registered
 from engine.traces import Traces, off
 from engine.view import Features
 

@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from engine.base import EngineError, prefix_id
 from engine.bounds import Limits, make_room
 from engine.held import Held
 from engine.pins import Pool, refuse_pin, refuse_unfitting, surplus_pins
+from engine.registered import Registered, checked_ids, refuse_control_characters, refuse_foreign_ids
 from engine.salts import Salts
 from engine.shelf import Facts, Rows, Shelf, TokenIds
 
 logger = logging.getLogger(__name__)
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-
-
-@dataclass(frozen=True, eq=False)
-class Registered:
-    """A prefix as the engine's own side holds it; compared by identity, looked up by `id`.
-
-    Attributes:
-        id: `base.prefix_id(namespace, token_ids)`.
-        namespace: The knowledge base that it belongs to; no other one can use it.
-        name: What stays the same when the text changes (document and section).
-        token_ids: Shape (num_tokens,), int32, read-only.
-        salt: vLLM's `cache_salt`, from `salts`; None in a server that salts nothing.
-    """
-
-    id: str
-    namespace: str
-    name: str
-    token_ids: npt.NDArray[np.int32]
-    salt: str | None
-
-    @property
-    def num_tokens(self) -> int:
-        return len(self.token_ids)
 
 
 @dataclass(frozen=True)
@@ -114,7 +87,7 @@ class Registry:
         Raises:
             EngineError: `bad_request`, `does_not_fit`, `pins_full`, `registry_full`, `state_unusable`.
         """
-        ids = _checked_ids(token_ids, self.pool.vocabulary)
+        ids = checked_ids(token_ids, self.pool.vocabulary)
         refuse_control_characters(namespace, session or "")
         refuse_unfitting(len(ids), self.pool)
         handle = prefix_id(namespace, ids)
@@ -322,7 +295,7 @@ class Registry:
             self._shelf.run(lambda rows: rows.delete(facts.id))
             self._held.drop(facts.id)
             raise _unknown(facts.id, facts.namespace)
-        _refuse_foreign_ids(token_ids, self.pool.vocabulary)  # a server of another model registered it
+        refuse_foreign_ids(token_ids, self.pool.vocabulary)  # a server of another model registered it
         return self._hold(facts, token_ids)
 
     def _hold(self, facts: Facts, token_ids: TokenIds) -> Registered:
@@ -349,37 +322,6 @@ class Registry:
         for facts in surplus_pins(rows.pinned(), self.pool):
             logger.warning("The pool is too small by now for the pinned prefix %s; it is unpinned.", facts.id)
             rows.put(replace(facts, pinned=False))
-
-
-def refuse_control_characters(*names: str) -> None:
-    """Names of namespaces and sessions stand in logs and salts.
-
-    Raises:
-        EngineError: `bad_request`.
-    """
-    for name in names:
-        if _CONTROL.search(name):
-            raise EngineError("bad_request", f"{name!r} holds control characters; leave them out.")
-
-
-def _checked_ids(token_ids: npt.ArrayLike, vocabulary: int | None) -> TokenIds:
-    """A read-only array of its own."""
-    given = np.asarray(token_ids)
-    if given.ndim != 1 or given.size == 0 or not np.issubdtype(given.dtype, np.integer):
-        raise EngineError("bad_request", "A prefix needs one token id or more: a list of whole numbers.")
-    _refuse_foreign_ids(given, vocabulary)
-    ids: TokenIds = given.astype(np.int32)
-    ids.setflags(write=False)
-    return ids
-
-
-def _refuse_foreign_ids(ids: npt.NDArray[Any], vocabulary: int | None) -> None:
-    """An id that the model does not have would bring the whole engine down."""
-    least, most, largest = int(ids.min()), int(ids.max()), (vocabulary or 2**31) - 1
-    if least < 0 or most > largest:
-        raise EngineError(
-            "bad_request", f"A prefix has token ids from {least} to {most}, but this model's go from 0 to {largest}."
-        )
 
 
 def _bound(sessions: tuple[str, ...], session: str | None) -> tuple[str, ...]:

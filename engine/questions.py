@@ -15,7 +15,7 @@ from engine.bridge import Output, Times
 from engine.detokenize import Detokenizer
 from engine.metrics import FirstToken
 from engine.parts import Parts, Place, WaitedFor
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.room import ANSWER_TOKENS
 from engine.traces import ending
 

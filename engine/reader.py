@@ -16,7 +16,7 @@ from engine.documents import Document, Documents, Question
 from engine.keepalive import KeepAlive
 from engine.line import Line
 from engine.pace import Pace
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.turns import turn
 from engine.warm import PRIORITY, Reading
 

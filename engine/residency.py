@@ -18,7 +18,7 @@ from engine.base import EngineError
 from engine.events import Feed
 from engine.hashing import BlockHasher, Chain
 from engine.holdings import Holdings
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 CAUGHT_UP_WITHIN_S = 0.002
 # Whoever waited for a document to be read does not feel it.

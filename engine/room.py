@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from engine.base import EngineError
 from engine.bridge import Bridge
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 SHARE = 0.9
 ANSWER_TOKENS = (

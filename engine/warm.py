@@ -22,7 +22,7 @@ from engine.base import EngineError
 from engine.belief import Belief
 from engine.bridge import Bridge
 from engine.pace import Pace
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 PRIORITY = 10  # the lower, the earlier: below every question
 MAX_STALLS = 3

@@ -12,7 +12,7 @@ from simulated import BLOCK, SimulatedBridge
 from engine.admission import Admission
 from engine.base import Sampling
 from engine.pace import Pace
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 STEP_S = 0.128  # 128 tokens
 SMALL_STEP_TOKENS = 64  # of an engine before which steps are queued

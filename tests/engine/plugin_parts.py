@@ -19,7 +19,8 @@ from engine.detokenize import Vocabulary
 from engine.parts import Cause, Parts, WaitedFor
 from engine.pins import Pool
 from engine.plugin import Plugin
-from engine.prefixes import Registered, Registry
+from engine.prefixes import Registry
+from engine.registered import Registered
 from engine.salts import Salts
 from engine.view import Features, FirstTokens
 

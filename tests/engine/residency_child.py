@@ -18,7 +18,7 @@ import numpy as np
 from engine.base import Sampling, prefix_id
 from engine.bridge_vllm import open_bridge
 from engine.inside import prefixes_folder
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.residency_vllm import open_residency
 
 NUM_CALLS = 200

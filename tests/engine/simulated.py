@@ -16,7 +16,7 @@ import numpy as np
 from engine.base import EngineError, Sampling, prefix_id
 from engine.blocks import BlockCache, NoRoomError, Run
 from engine.bridge import Output
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 BLOCK = 16
 TOKEN_S = 0.001

@@ -13,7 +13,7 @@ import pytest
 from engine.base import EngineError, Sampling
 from engine.bridge_vllm import VllmBridge, open_bridge
 from engine.core import PREFIX_KEY, mark
-from engine.prefixes import Registered
+from engine.registered import Registered
 
 PREFIX = Registered("ab", "kb", "", np.arange(64, dtype=np.int32), "salt")
 

@@ -16,8 +16,8 @@ from tiny import write_tiny_tokenizer
 from engine.blocks import BlockCache
 from engine.fake import Delays
 from engine.fake_server import FakeResidency, app_of
-from engine.prefixes import Registered
 from engine.prompt import Layout
+from engine.registered import Registered
 from engine.tokenizer import Tokenizer
 
 TEXT = "Keepers\n[1] Adam keeps the mill. Berta keeps the lock.\n[2] Cara keeps the tower."

@@ -19,7 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from engine.base import EngineError, prefix_id
 from engine.bounds import Limits
 from engine.pins import Pool
-from engine.prefixes import Change, Registered, Registry
+from engine.prefixes import Change, Registry
+from engine.registered import Registered
 from engine.salts import Salts
 from engine.shelf import Rows
 

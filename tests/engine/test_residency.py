@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.blocks import NoRoomError, Run
 from engine.holdings import Batch, Doubt, Holdings
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.residency import Residency
 
 A, B = list(range(8)), list(range(100, 108))

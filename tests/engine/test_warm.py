@@ -10,7 +10,7 @@ from simulated import BLOCK, SimulatedBridge, document
 from virtual_clock import run
 
 from engine.base import EngineError
-from engine.prefixes import Registered
+from engine.registered import Registered
 from engine.warm import EARLY_S
 
 

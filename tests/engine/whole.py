@@ -18,7 +18,8 @@ from engine.pace import Pace
 from engine.parts import Parts
 from engine.pins import Pool
 from engine.plugin import Plugin
-from engine.prefixes import Registered, Registry
+from engine.prefixes import Registry
+from engine.registered import Registered
 from engine.salts import Salts
 from engine.view import Features
 

@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402 - the state's folder has to be known first
 
 from engine.base import Sampling, prefix_id  # noqa: E402
 from engine.bridge import Bridge  # noqa: E402
-from engine.prefixes import Registered  # noqa: E402
+from engine.registered import Registered  # noqa: E402
 
 VOCABULARY = int(os.environ.get("VOCABULARY", "150000"))
 
