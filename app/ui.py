@@ -111,6 +111,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
         PageDoor,
         login=login,
         people=desk.people,
+        tried=desk.addresses,
         header=host.settings.login_header,
         proxies=host.settings.login_proxies,
         policy=policy,

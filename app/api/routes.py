@@ -6,7 +6,6 @@ reaches this.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing
@@ -22,25 +21,22 @@ from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from app.answer import Answer, Event, Words
+from app.answer import Event
 from app.api.described import REFUSALS, Answered, File, Files, Hits, Model, Models, answers
 from app.api.forms import (
     Completion,
     Refused,
     Search,
-    chunk,
-    extras,
     finish_reason,
     model,
     models,
     problem_body,
     safe_text,
-    usage_chunk,
     whole,
 )
 from app.api.gone import unless_gone
+from app.api.pieces import last_of, streamed
 from app.api.turns import Said, Turns, from_words
-from app.api.words import Shown
 from app.conversation import Conversation
 from app.page.log import explain
 from app.people.desk import Desk
@@ -214,10 +210,10 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
                 first = await anext(events)
             except Exception as error:
                 raise _problem(error) from error
-            streamed = _streamed(completion_id, wanted, most_tokens, first, events, keep, _problem)
-            return StreamingResponse(streamed, media_type="text/event-stream", headers={"cache-control": "no-store"})
+            pieces = streamed(completion_id, wanted, most_tokens, first, events, keep, _problem)
+            return StreamingResponse(pieces, media_type="text/event-stream", headers={"cache-control": "no-store"})
         try:
-            answer = await unless_gone(request, _last(events))
+            answer = await unless_gone(request, last_of(events))
         except Exception as error:
             raise _problem(error) from error
         if answer is None:
@@ -248,65 +244,6 @@ async def _events(
         async with aclosing(asked) as events:
             async for event in events:
                 yield event
-
-
-async def _last(events: AsyncGenerator[Event, None]) -> Answer:
-    async with aclosing(events):
-        last: Event | None = None
-        async for event in events:
-            last = event
-    assert isinstance(last, Answer)  # `Member.ask` promises it
-    return last
-
-
-async def _streamed(
-    completion_id: str,
-    wanted: Completion,
-    most_tokens: int,
-    first: Event,
-    events: AsyncGenerator[Event, None],
-    keep: Callable[[str], None],
-    problem_of: Callable[[Exception], Problem],
-) -> AsyncIterator[str]:
-    """Server-sent events as OpenAI sends them. Where the client goes away the engine is stopped."""
-    shown, sent = Shown(), ""
-    with_usage = wanted.stream_options is not None and wanted.stream_options.include_usage
-    # Where usage was asked for, each piece but the last has it too, as null.
-    beside: dict[str, Any] = {"usage": None} if with_usage else {}
-
-    def line(value: dict[str, Any]) -> str:
-        return f"data: {json.dumps(value, ensure_ascii=False)}\n\n"
-
-    yield line(chunk(completion_id, wanted.model, {"role": "assistant", "content": ""}) | beside)
-    try:
-        async with aclosing(events):
-            event = first
-            while not isinstance(event, Answer):
-                words = shown.take(event.text) if isinstance(event, Words) else ""
-                if words:
-                    sent += words
-                    yield line(chunk(completion_id, wanted.model, {"content": words}) | beside)
-                event = await anext(events)
-        rest = _rest(event, sent, shown)
-        sent += rest
-        if rest:
-            yield line(chunk(completion_id, wanted.model, {"content": rest}) | beside)
-        finish = finish_reason(event, most_tokens)
-        yield line(chunk(completion_id, wanted.model, {}, finish) | beside | extras(event))
-        if with_usage:
-            yield line(usage_chunk(completion_id, wanted.model, event))
-        yield "data: [DONE]\n\n"
-    except Exception as error:  # the status has gone out: OpenAI's clients raise for such a line
-        yield line(problem_body(problem_of(error))[1])
-    finally:
-        keep(sent)
-
-
-def _rest(answer: Answer, sent: str, shown: Shown) -> str:
-    """What follows the words that were sent: the held end of an answer that stands, or why it does not."""
-    if not answer.abstained:
-        return shown.end()
-    return f"\n\n{safe_text(answer)}" if sent.strip() else safe_text(answer)
 
 
 def _file(document: Any) -> dict[str, Any]:

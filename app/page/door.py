@@ -21,6 +21,7 @@ from app.page.sockets import Sockets
 if TYPE_CHECKING:
     from app.page.login import Login
     from app.people.accounts import People
+from app.people.attempts import Addresses
 
 _COOKIE = SESSION_COOKIE
 _OPEN = ("/assets/", "/public/", "/v1/", "/readonce/welcome", "/readonce/state")
@@ -33,13 +34,21 @@ class PageDoor:
     """ASGI middleware. Without login it lets everything through, and only looks whether that is still so."""
 
     def __init__(
-        self, app: ASGIApp, *, login: Login, people: People, header: str, proxies: str, policy: Policy
+        self,
+        app: ASGIApp,
+        *,
+        login: Login,
+        people: People,
+        tried: Addresses,
+        header: str,
+        proxies: str,
+        policy: Policy,
     ) -> None:
         self.app = app
         self.policy = policy
         self.sockets = Sockets(people.sessions)
         self.login = login
-        self.people = people
+        self.tried = tried
         self.header = header.lower().encode("latin-1")
         self.proxies = frozenset(addresses(proxies))
 
@@ -71,7 +80,7 @@ class PageDoor:
             await self.app(scope, receive, _safe_cookies(scope, send))
 
     async def _log_in(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
-        if not await run_in_threadpool(self.people.address_may_try, address):
+        if not await run_in_threadpool(self.tried.may_try, address):
             await self._say(429, "Too many logins failed; try again in half an hour.", scope, receive, send)
             return
         status = 0
@@ -83,7 +92,7 @@ class PageDoor:
 
         await self.app(scope, receive, _safe_cookies(scope, noted))
         if status == 401:
-            await run_in_threadpool(self.people.address_failed, address)
+            await run_in_threadpool(self.tried.failed, address)
 
     async def _say(self, status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
         await JSONResponse({"detail": sentence}, status)(scope, receive, with_headers(send, self.policy))

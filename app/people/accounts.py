@@ -1,4 +1,4 @@
-"""Decides who there is and who gets in: accounts, groups, one-time links, limited attempts, sessions that end.
+"""Decides who there is and who gets in: accounts, groups, one-time links, sessions that end.
 
 An account begins without a password. Its one-time link sets the first one, and after a reset the next.
 """
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
-from app.people import records
+from app.people import attempts, records
 from app.people.audit import NOBODY, note
 from app.people.passwords import digest, hashed, matches, new_secret
 from app.people.rights import Person
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 FIRST_ADMIN = "admin"
 PASSWORD = "password"
 LINK_S = 72 * 3600.0
-# Ten guesses an hour at one name find no password of twelve characters; a person who mistypes waits a little.
-MOST_FAILURES = 5
-MOST_FAILURES_AN_ADDRESS = 50
-FAILURES_S = 30 * 60.0
 
 _NAME = re.compile(r"[\w][\w.@+-]{0,63}")
 
@@ -215,37 +211,25 @@ class People:
     def log_in(self, name: str, password: str, address: str = "") -> Person | None:
         """The person whose password this is; None where it is not, whatever the reason.
 
-        After `MOST_FAILURES` in `FAILURES_S` the name is refused for as long, with the right password too; an unknown
-        name is treated, counted and timed like a known one.
+        After `attempts.MOST_FAILURES` in `attempts.FAILURES_S` the name is refused for as long, with the right password
+        too; an unknown name is treated, counted and timed like a known one.
         """
         name = name.casefold()
         now = self._records.clock()
         with self._records.transaction() as connection:
-            tried = self._failures(connection, f"name {name}", now)
+            tried = attempts.by_name(connection, name, now)
             found = connection.execute(select(records.people).where(records.people.c.name == name)).first()
-            if tried >= MOST_FAILURES:
+            if tried >= attempts.MOST_FAILURES:
                 note(connection, now, NOBODY, "login_limited", name, address)
                 return None
             # Counted before the slow comparison: many guesses at once are not free.
-            connection.execute(insert(records.attempts).values(subject=f"name {name}", at=now))
+            attempts.count_name(connection, name, now)
         right = matches(password, found.password_hash if found and not found.disabled else None)
         with self._records.transaction() as connection:
             if right:
-                connection.execute(delete(records.attempts).where(records.attempts.c.subject == f"name {name}"))
+                attempts.forget_name(connection, name)
             note(connection, now, name if right else NOBODY, "login" if right else "login_refused", name, address)
             return _person(connection, name) if right else None
-
-    def address_may_try(self, address: str) -> bool:
-        """Whether so few logins from there have failed that one more is heard."""
-        with self._records.reading() as connection:
-            return self._failures(connection, f"from {address}", self._records.clock()) < MOST_FAILURES_AN_ADDRESS
-
-    def address_failed(self, address: str) -> None:
-        now = self._records.clock()
-        table = records.attempts
-        with self._records.transaction() as connection:
-            connection.execute(delete(table).where(table.c.at <= now - FAILURES_S))
-            connection.execute(insert(table).values(subject=f"from {address}", at=now))
 
     def whose_link(self, secret: str) -> str | None:
         """The name that a one-time link is for; None where it was used or has run out."""
@@ -296,11 +280,6 @@ class People:
         if connection.execute(select(table).where(table.c.team == group, table.c.person == name)).first() is None:
             connection.execute(insert(table).values(team=group, person=name))
             note(connection, self._records.clock(), actor.name, "group_joined", group, name)
-
-    def _failures(self, connection: Connection, subject: str, now: float) -> int:
-        table = records.attempts
-        counted = select(func.count()).select_from(table)
-        return connection.execute(counted.where(table.c.subject == subject, table.c.at > now - FAILURES_S)).scalar_one()
 
 
 def _checked_name(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.api.keys import ApiKeys
 from app.people.accounts import People
+from app.people.attempts import Addresses
 from app.people.library import Library
 from app.people.records import Records
 from app.problem import Problem
@@ -24,6 +25,7 @@ class Desk:
 
     kept: Records
     people: People
+    addresses: Addresses
     keys: ApiKeys
     library: Library
 
@@ -33,7 +35,7 @@ class Desk:
         filled: Names of the bases that hold documents.
         """
         people = People(kept)
-        return cls(kept, people, ApiKeys(kept, people), Library(kept, filled))
+        return cls(kept, people, Addresses(kept), ApiKeys(kept, people), Library(kept, filled))
 
     @classmethod
     def open(cls, settings: Settings, corpus: Corpus | None = None) -> Desk:

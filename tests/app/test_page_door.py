@@ -22,7 +22,7 @@ from app.page.login import Login
 from app.page.policy import Policy
 from app.page.proxies import behind_proxies
 from app.page.secret import secret
-from app.people.accounts import MOST_FAILURES_AN_ADDRESS
+from app.people.attempts import MOST_FAILURES_AN_ADDRESS
 from app.people.desk import Desk, is_this_machine, login_needed
 from app.people.records import Records
 from app.people.rights import OF_THIS_MACHINE
@@ -61,7 +61,13 @@ def client(people: Desk, login: Login) -> Iterator[TestClient]:
     routes += [Route(page_welcome.PATH, page_welcome.welcome(lambda: people.people), methods=["GET", "POST"])]
     app = Starlette(routes=routes)
     app.add_middleware(
-        PageDoor, login=login, people=people.people, header="X-User", proxies="127.0.0.1, 192.0.2.1", policy=Policy()
+        PageDoor,
+        login=login,
+        people=people.people,
+        tried=people.addresses,
+        header="X-User",
+        proxies="127.0.0.1, 192.0.2.1",
+        policy=Policy(),
     )
     with TestClient(app, client=("192.0.2.1", 50_000)) as made:
         yield made

@@ -9,7 +9,8 @@ from rights_kit import PASSWORD, Clock, log_in_as
 from sqlalchemy import select, text
 
 from app.people import records
-from app.people.accounts import FAILURES_S, LINK_S, MOST_FAILURES, MOST_FAILURES_AN_ADDRESS
+from app.people.accounts import LINK_S
+from app.people.attempts import FAILURES_S, MOST_FAILURES, MOST_FAILURES_AN_ADDRESS
 from app.people.audit import lines
 from app.people.desk import Desk
 from app.people.records import Records
@@ -101,12 +102,12 @@ def test_a_login_forgets_the_failures_before_it(desk: Desk) -> None:
 def test_guesses_from_an_address_are_limited_over_all_names(desk: Desk, clock: Clock) -> None:
     """One address can't try a password at everybody."""
     for _ in range(MOST_FAILURES_AN_ADDRESS):
-        assert desk.people.address_may_try("192.0.2.7")
-        desk.people.address_failed("192.0.2.7")
-    assert not desk.people.address_may_try("192.0.2.7")
-    assert desk.people.address_may_try("192.0.2.8")
+        assert desk.addresses.may_try("192.0.2.7")
+        desk.addresses.failed("192.0.2.7")
+    assert not desk.addresses.may_try("192.0.2.7")
+    assert desk.addresses.may_try("192.0.2.8")
     clock.now += FAILURES_S
-    assert desk.people.address_may_try("192.0.2.7")
+    assert desk.addresses.may_try("192.0.2.7")
 
 
 def test_disabling_ends_sessions_keys_and_links(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from tiny import write_tiny_tokenizer
 
 from app.assistant import Assistant
 from app.people import passwords
-from app.people.accounts import MOST_FAILURES
+from app.people.attempts import MOST_FAILURES
 from app.people.desk import Desk
 from app.people.records import Records
 from app.people.rights import OF_THIS_MACHINE
