@@ -18,9 +18,13 @@ from ingest.encoding import decode
 from ingest.sheet_notes import sheet_notes
 from ingest.title import title_of
 
+MOST_SHEETS = 1_000
+"""A workbook may name one sheet ten thousand times; openpyxl opens each."""
 MOST_CELLS = 3_000_000
 _MOST_ROWS = 3_000_000
 """Empty ones too: a cell may claim to stand in any row."""
+_SHEET = re.compile(rb"<(?:\w+:)?sheet\s")
+_WORKBOOK = re.compile(r"xl/workbook\d*\.xml")
 _WITHOUT_RESULT = re.compile(rb"<f\b(?:[^<>]*/>|[^<>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>")
 _SAMPLE_CHARACTERS = 64 * 1024
 _ROWS_PER_REPORT = 2_000
@@ -39,6 +43,7 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
     cells = rows_seen = 0
     is_filled = False
     with checked(data, name, is_office=True) as parts, translated(name):
+        _refuse_many_sheets(parts, name)
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         sheets = book.worksheets
         for number, sheet in enumerate(sheets, 1):
@@ -76,6 +81,16 @@ def read_xlsx(data: bytes, document_id: str, name: str, page_done: Callable[[int
         which = "1 formula has" if unsaved == 1 else f"{unsaved:,} formulas have"
         warnings.append(f"{which} no saved result and read as empty: open the file in its program and save it again.")
     return Document(document_id, title_of(name, title), "xlsx", laid.pages, laid.headings, tuple(warnings))
+
+
+def _refuse_many_sheets(parts: zipfile.ZipFile, name: str) -> None:
+    books = [part for part in parts.namelist() if _WORKBOOK.fullmatch(part)]
+    num_sheets = max((len(_SHEET.findall(parts.read(book))) for book in books), default=0)
+    if num_sheets > MOST_SHEETS:
+        raise IngestError(
+            "too_large",
+            f"{name} has {num_sheets:,} sheets, the limit is {MOST_SHEETS:,}: save those that matter alone.",
+        )
 
 
 def _formulas_without_result(parts: zipfile.ZipFile) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 
 import pytest
@@ -11,6 +12,7 @@ from office_maker import docx, epub, part, pptx, with_part, xlsx, zipped
 from test_reading_office import code_of, document_of
 
 from ingest.document import IngestError
+from ingest.read_sheets import MOST_SHEETS
 
 WORD = docx(lambda document: document.add_paragraph("Words."))
 XML = part(WORD, "word/document.xml")
@@ -63,6 +65,20 @@ def test_a_claimed_sheet_size_costs_nothing():
     claimed = part(data, "xl/worksheets/sheet1.xml").replace(b'ref="A1:B1"', b'ref="A1:XFD1048576"')
     assert b"XFD1048576" in claimed
     assert document_of(with_part(data, "xl/worksheets/sheet1.xml", claimed), "s.xlsx").text == "S\n\n| a | b |"
+
+
+def test_one_sheet_named_a_thousand_times_is_refused_before_any_is_opened():
+    """Each name of a sheet would be opened and read as a sheet of its own; ten thousand of them took minutes."""
+    data = xlsx({"S": [["a", "b"]], "T": [["c", "d"]]})
+    book = part(data, "xl/workbook.xml")
+    named = re.search(rb'<sheet [^<>]*name="S"[^<>]*/>', book)
+    assert named is not None
+
+    def repeated(times: int) -> bytes:
+        return with_part(data, "xl/workbook.xml", book.replace(named[0], named[0] * times))
+
+    assert document_of(repeated(3), "s.xlsx").text.count("| a | b |") == 3
+    assert code_of(repeated(MOST_SHEETS), "s.xlsx") == "too_large"
 
 
 def test_a_claimed_row_number_costs_nothing():
