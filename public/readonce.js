@@ -8,6 +8,19 @@
   pill.append(document.createElement('i'), document.createElement('span'));
   pill.hidden = true;
 
+  // A kept chat that is opened by its address connects twice, as a new chat and as itself, each after a call of its own
+  // to the server. Where the answers overtook each other the new chat would close the other's socket, and the kept one
+  // never come: only the last that was asked for goes on.
+  const fetchPlainly = window.fetch;
+  let connects = 0;
+  window.fetch = async (...asked) => {
+    if (!String(asked[0]?.url ?? asked[0]).endsWith('/set-session-cookie')) return fetchPlainly(...asked);
+    const number = ++connects;
+    const answered = fetchPlainly(...asked).then(async (answer) => new Response(await answer.text(), answer));
+    await answered.catch(() => {});
+    return number === connects ? answered : new Promise(() => {});
+  };
+
   // The server closes a socket so where the session has ended: Chainlit would only say that it can't reach the server.
   const ENDED = 1008;
   let signedOut = false;
