@@ -13,12 +13,24 @@
   // never come: only the last that was asked for goes on.
   const fetchPlainly = window.fetch;
   let connects = 0;
-  window.fetch = async (...asked) => {
-    if (!String(asked[0]?.url ?? asked[0]).endsWith('/set-session-cookie')) return fetchPlainly(...asked);
+  async function connect(...asked) {
     const number = ++connects;
     const answered = fetchPlainly(...asked).then(async (answer) => new Response(await answer.text(), answer));
     await answered.catch(() => {});
     return number === connects ? answered : new Promise(() => {});
+  }
+
+  // Why a login failed is found among Chainlit's words by the status' own text, which HTTP/2 has not.
+  async function logIn(...asked) {
+    const { body, headers, status, statusText } = await fetchPlainly(...asked);
+    const refused = status === 401 || status === 429;
+    return new Response(body, { headers, status, statusText: refused ? 'credentialsSignin' : statusText });
+  }
+
+  const instead = { '/set-session-cookie': connect, '/login': logIn };
+  window.fetch = (...asked) => {
+    const { pathname } = new URL(asked[0]?.url ?? asked[0], location.href);
+    return (instead[pathname.slice(root.length)] ?? fetchPlainly)(...asked);
   };
 
   // The server closes a socket so where the session has ended: Chainlit would only say that it can't reach the server.
