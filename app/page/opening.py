@@ -13,6 +13,6 @@ def with_logo(html: str, root_path: str) -> str:
     light, dark = (f"{root_path}/public/logo_{theme}.svg" for theme in ("light", "dark"))
     logo = (
         f'<picture id="ro-opening"><source srcset="{dark}" media="(prefers-color-scheme: dark)">'
-        f'<img src="{light}" alt="readonce" width="168" height="32"></picture>'
+        f'<img src="{light}" alt="readonce" width="200" height="38"></picture>'
     )
     return html.replace(_ROOT, _ROOT + logo)

@@ -123,12 +123,12 @@ def test_axe_finds_nothing_grave(place: Place, browser: Browser, theme: str, siz
     assert told == [], "\n".join(told)
 
 
-# Words of documents, people and programs, which are nobody's to translate.
+# Words of documents, people, programs and keys, which are nobody's to translate.
 NOT_OURS = re.compile(
     r"readonce( ls| rm| audit)?|fake engine \(no model\)|PDF|Word|Excel|PowerPoint|Office|OCR|EPUB|Markdown|csv|UTC|"
     r"anna|ben|admin|nobody|harbour|The tide book|tides\.md|"
     r"When is high water at the mole\?|High water at the mole is at 06:40 on Monday, says the keeper of the light\.?|"
-    r"See also|What about .*\?"
+    r"See also|What about .*\?|\b[0-9a-f]{8}\b"
 )
 SAID = """() => {
     const said = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
