@@ -1,4 +1,5 @@
-// Shows what the engine is doing while the page is already open. The answer comes from app/page/guard.py.
+// Shows what the engine is doing while the page is already open (the answer comes from app/page/guard.py), and stands
+// between Chainlit's script and the server where the two misunderstand each other. It runs before that script.
 (() => {
   const root = document.querySelector('meta[property="og:root_path"]')?.content || '';
   import(`${root}/public/readonce_names.js`);
