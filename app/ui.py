@@ -40,6 +40,7 @@ from app.page import words as page_words
 from app.page.adding import add_on_page
 from app.page.adding import files_state as state_of_files
 from app.page.answer import Asked, answer_on_page
+from app.page.assets import assets
 from app.page.chat_rights import ChatRights
 from app.page.discreet import keep_secrets_out_of_logs
 from app.page.door import PageDoor
@@ -47,6 +48,7 @@ from app.page.guard import PageGuard
 from app.page.host import Host
 from app.page.login import Login
 from app.page.memory import forget_with_sessions
+from app.page.opening import with_logo
 from app.page.origin import own_names
 from app.page.policy import Policy
 from app.page.secret import sign_logins
@@ -89,7 +91,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
     policy = Policy()
 
     def _html(root_path: str) -> str:
-        html = html_of_chainlit(root_path)
+        html = with_logo(html_of_chainlit(root_path), root_path)
         return policy.page(html if login.on else page_person.without_user_menu(html))
 
     chainlit_server.get_html_template = _html
@@ -120,6 +122,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
     chainlit_server.app.router.routes[:0] = [
         Mount("/v1", api(host, desk, host.settings.home, login.look)),
         Route("/ready", ready(host)),
+        assets(Path(chainlit_server.build_dir) / "assets"),
         Route(page_welcome.PATH, page_welcome.welcome(lambda: desk.people), methods=["GET", "POST"]),
         *page_kept.routes(history, rights.may_view(history), root_path),
         *routes(place),

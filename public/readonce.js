@@ -1,4 +1,5 @@
-// Shows what the engine is doing while the page is already open. The answer comes from app/page/guard.py.
+// Shows what the engine is doing while the page is already open (the answer comes from app/page/guard.py), and stands
+// between Chainlit's script and the server where the two misunderstand each other. It runs before that script.
 (() => {
   const root = document.querySelector('meta[property="og:root_path"]')?.content || '';
   import(`${root}/public/readonce_names.js`);
@@ -7,6 +8,31 @@
   pill.setAttribute('role', 'status');
   pill.append(document.createElement('i'), document.createElement('span'));
   pill.hidden = true;
+
+  // A kept chat that is opened by its address connects twice, as a new chat and as itself, each after a call of its own
+  // to the server. Where the answers overtook each other the new chat would close the other's socket, and the kept one
+  // never come: only the last that was asked for goes on.
+  const fetchPlainly = window.fetch;
+  let connects = 0;
+  async function connect(...asked) {
+    const number = ++connects;
+    const answered = fetchPlainly(...asked).then(async (answer) => new Response(await answer.text(), answer));
+    await answered.catch(() => {});
+    return number === connects ? answered : new Promise(() => {});
+  }
+
+  // Why a login failed is found among Chainlit's words by the status' own text, which HTTP/2 has not.
+  async function logIn(...asked) {
+    const { body, headers, status, statusText } = await fetchPlainly(...asked);
+    const refused = status === 401 || status === 429;
+    return new Response(body, { headers, status, statusText: refused ? 'credentialsSignin' : statusText });
+  }
+
+  const instead = { '/set-session-cookie': connect, '/login': logIn };
+  window.fetch = (...asked) => {
+    const { pathname } = new URL(asked[0]?.url ?? asked[0], location.href);
+    return (instead[pathname.slice(root.length)] ?? fetchPlainly)(...asked);
+  };
 
   // The server closes a socket so where the session has ended: Chainlit would only say that it can't reach the server.
   const ENDED = 1008;

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from app.browse.deeds import actor, deed, detail
 from app.browse.visit import Visit
 from app.people.audit import lines
 from app.problem import Problem
@@ -36,6 +37,9 @@ async def admin(visit: Visit) -> Response:
         audit=(await run_in_threadpool(lines, visit.place.desk.kept, MOST_LINES))[::-1],
         seconds=seconds,
         moment=moment,
+        actor=actor,
+        deed=deed,
+        detail=detail,
     )
 
 

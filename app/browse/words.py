@@ -220,6 +220,7 @@ _WORDS: dict[str, tuple[str, str]] = {
         "half within {p50}, 95 of 100 within {p95} ({count} questions)",
         "半数在 {p50} 内，95% 在 {p95} 内（{count} 个问题）",
     ),
+    "quantiles_one": ("{p50} (1 question)", "{p50}（1 个问题）"),
     "waiting": ("Waiting", "等待中"),
     "waiting_words": (
         "{read} for a read, {room} for room; {live} answered now",

@@ -19,6 +19,7 @@ from app.problem import Problem
 
 UPLOAD = "/project/file"
 _API = "/v1/"
+_OWN = "/public/"
 _SLACK_BYTES = 64 * 1024
 # What is no file: a login, an action, a question with all that was said before it.
 _FORM_BYTES = 4 * 1024 * 1024
@@ -66,7 +67,8 @@ class PageGuard:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if scope["type"] == "http":
-            send = with_headers(send, self.policy, brought=path.startswith(f"{UPLOAD}/"))
+            brought, own = path.startswith(f"{UPLOAD}/"), path.startswith(_OWN)
+            send = with_headers(send, self.policy, brought=brought, own=own)
         names = self.names()
         if names is not None and not is_called(headers.get("host", ""), names):
             sentence = "This page has another address: use http://localhost, or say in CHAINLIT_URL how it is called."

@@ -57,11 +57,13 @@ class Policy:
         )
 
 
-def with_headers(send: Send, policy: Policy, *, brought: bool = False) -> Send:
+def with_headers(send: Send, policy: Policy, *, brought: bool = False, own: bool = False) -> Send:
     """Adds what every answer bears; a header that the answer has already stays.
 
     Args:
         brought: True for a file as somebody brought it: never a page, and saved unless it can only be looked at.
+        own: True for a file of ours. A browser that is not told how long it is good keeps it for a tenth of its age:
+            for days beside a newer page.
     """
 
     async def wrapped(message: Message) -> None:
@@ -75,6 +77,7 @@ def with_headers(send: Send, policy: Policy, *, brought: bool = False) -> Send:
                 (b"referrer-policy", b"same-origin"),
                 (b"cross-origin-resource-policy", b"same-origin"),
                 *([(b"content-disposition", b"attachment")] if saved else []),
+                *([(b"cache-control", b"max-age=300")] if own else []),
             ]
             names = {name.lower() for name, _ in given}
             message = {**message, "headers": [*given, *(each for each in added if each[0] not in names)]}

@@ -46,9 +46,8 @@ POLICY = Policy()
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    app = Starlette(
-        routes=[Route("/", hello), Route("/project/file", upload, methods=["POST"]), WebSocketRoute("/ws", socket)]
-    )
+    files = [Route("/public/ours.js", hello), Route("/project/file", upload, methods=["POST"])]
+    app = Starlette(routes=[Route("/", hello), *files, WebSocketRoute("/ws", socket)])
     app.add_middleware(PageGuard, state_of=state_of, picked=PICKED.append, most_mib=1, policy=POLICY, names=own_names)
     PICKED.clear()
     with TestClient(app, base_url="http://localhost:8756") as client:
@@ -63,6 +62,12 @@ def test_a_page_may_load_nothing_from_elsewhere(client: TestClient) -> None:
     assert "img-src 'self' data: blob:" in policy
     assert "http" not in policy
     assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_file_of_ours_is_never_days_older_than_its_page(client: TestClient) -> None:
+    """A browser that is told nothing keeps a file for a tenth of its age; answers other than files are not kept."""
+    assert client.get("/public/ours.js").headers["cache-control"] == "max-age=300"
+    assert "cache-control" not in client.get("/").headers
 
 
 def test_other_sites_learn_no_address_and_our_own_forms_say_where_they_come_from(client: TestClient) -> None:

@@ -147,7 +147,8 @@ def until(
 def picture(page: Page, name: str) -> None:
     """Keeps what the page looks like now, for a person to see."""
     SCREENSHOTS.mkdir(exist_ok=True)
-    # What slides in has come to its end.
+    # What slides in, from the next frame on, has come to its end.
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     page.evaluate(
         "Promise.all(document.getAnimations().filter(each => each.effect.getComputedTiming().iterations === 1)"
         ".map(each => each.finished.catch(() => {})))"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from browser_kit import ROOT, Served, Server, free_port, picture
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 sys.path.insert(0, str(ROOT / "tests" / "engine"))  # the tiny tokenizer lies beside the engine's tests
 
@@ -110,6 +110,33 @@ def test_a_chat_resumed_after_a_restart_is_warm_and_whole(pages: Pages, page: Pa
     expect(page.locator("[data-testid=sheet], [data-testid=passage]")).to_be_visible(timeout=30_000)
     assert told == []
     assert len(pages.turns()) == 3
+
+
+def test_a_kept_chat_opens_whichever_of_its_connects_is_answered_first(pages: Pages, page: Page) -> None:
+    """Chainlit connects as a new chat and as the kept one: the one that was asked for last is the page's."""
+    pages.now.wait_until_ready()
+    open_page(page, pages)
+    _, former = ask(page, CRANE, 1)
+    expect(page).to_have_url(re.compile("/thread/"))
+    address = page.url
+    page.goto("about:blank")
+    late: list[Route] = []
+
+    def overtaken(route: Route) -> None:
+        if late:
+            route.continue_()
+        else:
+            late.append(route)
+
+    page.route("**/set-session-cookie", overtaken)
+    with page.expect_response("**/set-session-cookie"):
+        page.goto(address)
+    with page.expect_response("**/set-session-cookie"):
+        late[0].continue_()
+    expect(page.get_by_test_id("receipt")).to_have_count(1, timeout=60_000)
+    reused, _ = ask(page, "Who may operate it?", 2)
+    assert reused >= former - 32
+    assert page.url == address
 
 
 def test_what_had_come_of_an_answer_is_there_after_a_reload(pages: Pages, page: Page) -> None:

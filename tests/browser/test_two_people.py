@@ -161,15 +161,23 @@ def pick(page: Page, title: str) -> None:
 def test_two_people_from_an_upload_to_its_removal(house: House, browser: Browser, almanac: Path) -> None:
     """Upload, share, ask, cite, highlight, stop, both refusals, resume after a restart, delete; each sees their own."""
     anna, ben = (house.enter(browser, name) for name in ("anna", "ben"))
+    hers, his = (documents_beside(page, house) for page in (anna, ben))
     told: list[str] = []
-    for page in (anna, ben):
+    for page in (anna, ben, hers, his):
         page.on("pageerror", lambda error: told.append(str(error)))
 
     upload(anna, almanac)
     assert TITLE in offered(anna)
     expect(ben.locator("#mode-picker-trigger-document")).to_have_count(0)
     picture(anna, "50-uploaded")
-    house.command("kb", "share", "anna", "--with", "ben")
+    expect(his.locator("main")).to_contain_text("There is nothing that you may read yet")
+    share(hers, "anna", "ben")
+    his.reload()
+    expect(his.get_by_role("link", name=TITLE)).to_be_visible()
+    his.get_by_role("link", name=TITLE).click()
+    expect(his.get_by_role("heading", name=TITLE, level=1)).to_be_visible()
+    expect(his.get_by_role("link", name="Delete")).to_have_count(0)
+    picture(his, "50-shared")
     open_again(ben)
     assert TITLE in offered(ben)
 
@@ -239,8 +247,12 @@ def test_two_people_from_an_upload_to_its_removal(house: House, browser: Browser
     assert cached >= 0.9 * prompt
     picture(ben, "56-resumed")
 
-    house.command("rm", TITLE, "--kb", "anna")
-    open_again_without(ben, house)
+    delete_document(hers, house, TITLE)
+    his.reload()
+    expect(his.locator("main")).to_contain_text("There is nothing here.")
+    his.goto(f"{house.now.url}documents")
+    expect(his.locator("main")).to_contain_text("No documents yet.")
+    open_again_without(ben)
     answered(ben, 5)
     ben.locator("a.element-link", has_text=TITLE).first.click()
     expect(ben.get_by_test_id("source")).to_contain_text("This document was removed", timeout=SLOW_MS)
@@ -250,7 +262,33 @@ def test_two_people_from_an_upload_to_its_removal(house: House, browser: Browser
     assert told == []
 
 
-def open_again_without(page: Page, house: House) -> None:
+def documents_beside(page: Page, house: House) -> Page:
+    """The same person's page of documents, in another tab."""
+    beside = page.context.new_page()
+    beside.goto(f"{house.now.url}documents")
+    return beside
+
+
+def share(page: Page, base: str, name: str) -> None:
+    """By the owner's page of a base: who is given a role may read from then on."""
+    page.reload()
+    page.get_by_role("link", name=base, exact=True).click()
+    page.get_by_role("link", name="Sharing").click()
+    page.fill("#person", name)
+    page.locator("form.line", has=page.locator("#person")).get_by_role("button").click()
+    expect(page.get_by_role("row", name=name)).to_contain_text("reader")
+
+
+def delete_document(page: Page, house: House, title: str) -> None:
+    """By the document's own page, which asks once more."""
+    page.goto(f"{house.now.url}documents")
+    page.get_by_role("link", name=title).click()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("status")).to_have_text("The document was deleted.")
+
+
+def open_again_without(page: Page) -> None:
     """Nothing is offered any more where nothing is left."""
     page.reload()
     expect(page.locator("#chat-input")).to_be_visible(timeout=SLOW_MS)

@@ -138,7 +138,9 @@ async def test_the_page_for_admins_shows_figures_and_no_question(pages: Pages, m
     said = words(html)
     assert "ben harbour" in said
     assert "first use" in said
-    assert "kb_shared harbour reader ben" in said
+    assert "shared harbour reader ben" in said
+    chinese = words((await pages.browser("root").get("/admin", **{"accept-language": "zh-CN"})).text)
+    assert "共享 harbour 读者 ben" in chinese
     assert (await pages.browser("anna").get("/admin")).status_code == 404
 
 
