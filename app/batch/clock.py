@@ -77,7 +77,7 @@ class Clock:
         unix: Unix seconds.
     """
 
-    def __init__(self, now: Callable[[], float] = time.perf_counter, unix: Callable[[], float] = time.time) -> None:
+    def __init__(self, now: Callable[[], float], unix: Callable[[], float] = time.time) -> None:
         self._now = now
         self._unix = unix
         self._since_s = now()

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from app.assistant import streamed
-from app.batch.clock import MEASURED, Clock, Seen
+from app.batch.clock import MEASURED, Clock, ReadWatch, Seen
 from app.batch.learnt import keep_seen
 from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
 
@@ -80,7 +80,7 @@ class _Measuring:
         self._engine = engine
         self._ids = tokenizer.encode_text(_WORDS)
         self._most_tokens = most_tokens
-        self._clock = Clock()
+        self._clock = Clock(asyncio.get_running_loop().time)
         self._read: list[Prefix] = []
 
     @property
@@ -88,22 +88,21 @@ class _Measuring:
         return self._clock.seen
 
     async def run(self, at_once: int) -> None:
-        """Reads as much as it takes to tell, and has answers given, alone and so many together."""
+        """Reads as much as it takes to tell, has answers given, alone and so many together, and then does both."""
         num_tokens = _FIRST_READ_TOKENS
         if num_tokens > self._most_tokens:
             return
         await self._read_in(self._prefix(num_tokens // 4))  # an engine's very first steps are slow
         while True:
             prefix = self._prefix(num_tokens)
-            with self._clock.reading() as watch:
-                await self._read_in(prefix)
-            self._clock.has_read(watch, prefix.num_tokens)
-            if watch.seconds >= _LONG_ENOUGH_S or 2 * sum(one.num_tokens for one in self._read) > self._most_tokens:
+            watch = await self._read_timed(prefix)
+            if watch.seconds >= _LONG_ENOUGH_S or 4 * num_tokens > self._most_tokens:
                 break
             num_tokens *= 2
         await self._answer(prefix, is_kept=True)
         if at_once > 1:
-            await asyncio.gather(*(self._answer(prefix, is_kept=one < _MOST_KEPT) for one in range(at_once)))
+            await self._answer_together(prefix, at_once)
+        await asyncio.gather(self._answer_together(prefix, at_once), self._read_timed(self._prefix(num_tokens)))
 
     async def let_go(self) -> None:
         for prefix in self._read:
@@ -119,6 +118,15 @@ class _Measuring:
     async def _read_in(self, prefix: Prefix) -> None:
         self._read.append(prefix)
         await self._engine.cache_prefix(prefix)
+
+    async def _read_timed(self, prefix: Prefix) -> ReadWatch:
+        with self._clock.reading() as watch:
+            await self._read_in(prefix)
+        self._clock.has_read(watch, prefix.num_tokens)
+        return watch
+
+    async def _answer_together(self, prefix: Prefix, at_once: int) -> None:
+        await asyncio.gather(*(self._answer(prefix, is_kept=one < _MOST_KEPT) for one in range(at_once)))
 
     async def _answer(self, prefix: Prefix, is_kept: bool) -> None:
         prompt = Prompt(prefix, tuple(random.choices(self._ids, k=_QUESTION_TOKENS)))

@@ -73,7 +73,8 @@ class Runner:
         self._stop = stop
         self._told = told
         self._slots = asyncio.Semaphore(at_once)
-        self.clock = Clock()
+        self._now = asyncio.get_running_loop().time
+        self.clock = Clock(self._now)
         self._reads = Reads(link, pool, options.apart, tally, self.clock)
         self._changed = asyncio.Event()
         self._num_waiting = 0
@@ -87,11 +88,11 @@ class Runner:
     @property
     def elapsed_s(self) -> float:
         """Since the first read was begun."""
-        return 0.0 if self._began_s is None else time.perf_counter() - self._began_s
+        return 0.0 if self._began_s is None else self._now() - self._began_s
 
     async def run(self, groups: Sequence[Group]) -> None:
         """Asks all; returns when the last running answer has ended, also where the batch was stopped."""
-        self._began_s = time.perf_counter()
+        self._began_s = self._now()
         self._ended = {choice.question.id: asyncio.Event() for group in groups for choice in group.choices}
         tasks: list[asyncio.Task[None]] = []
         wave: list[tuple[Group, Problem | None]] = []
