@@ -21,6 +21,8 @@ _OTHER_WIDTH = 0.1
 _ALIKE = 0.2
 # An engine works on: a read beside answers, and answers beside a read, are never taken to stand still.
 _LEAST_SHARE = 0.02
+# What answers have of an engine's time while something is read, before that was seen.
+_ANSWERS_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Rates:
     other_s: float
     width: float
     question_tokens: float
-    reading_share: float = 1.0
-    answering_share: float = _LEAST_SHARE
+    reading_share: float = 1 - _ANSWERS_SHARE
+    answering_share: float = _ANSWERS_SHARE
     read_error: float = 0.0
     answer_error: float = 0.0
 
@@ -120,10 +122,10 @@ def rates_of(seen: Seen, now_s: float, width: int) -> Rates | None:
 
 
 def _together(rates: Rates, reads: Sequence[ReadSeen], answers: Sequence[AnswerSeen]) -> Rates:
-    """With what reads and answers leave of each other; where neither was seen beside the other, answers wait."""
+    """With what reads and answers leave of each other; where neither was seen beside the other, they share its time."""
     beside_s = math.fsum(one.beside_s for one in reads)
     missing_s = math.fsum(rates.reading_s(one.tokens) - one.alone_s for one in reads if one.beside_s > 0)
-    reading_share = missing_s / beside_s if beside_s > 0 else 1.0
+    reading_share = missing_s / beside_s if beside_s > 0 else rates.reading_share
     beside_s = math.fsum(one.beside * one.seconds for one in answers)
     missing_s = math.fsum(
         rates.starting_s(one.width, one.question_tokens)
@@ -132,7 +134,7 @@ def _together(rates: Rates, reads: Sequence[ReadSeen], answers: Sequence[AnswerS
         for one in answers
         if one.beside > 0
     )
-    answering_share = missing_s / beside_s if beside_s > 0 else _LEAST_SHARE
+    answering_share = missing_s / beside_s if beside_s > 0 else rates.answering_share
     return replace(
         rates,
         reading_share=min(max(reading_share, _ALONE), 1.0),
