@@ -74,12 +74,10 @@ class Clock:
 
     Args:
         now: Seconds.
-        unix: Unix seconds.
     """
 
-    def __init__(self, now: Callable[[], float], unix: Callable[[], float] = time.time) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._unix = unix
         self._since_s = now()
         self._num_reading = self._num_running = 0
         # Seconds so far in which something was read, an answer ran, and answers together were running.
@@ -125,7 +123,7 @@ class Clock:
         """So much was computed; a read that is not told of is not kept."""
         seconds = watch.seconds
         beside_s = min(watch.ended.run_s - watch.begun.run_s, seconds)
-        self._reads.append(ReadSeen(self._unix(), num_tokens, seconds - beside_s, beside_s))
+        self._reads.append(ReadSeen(time.time(), num_tokens, seconds - beside_s, beside_s))
 
     def has_answered(self, watch: AnswerWatch, *, tokens: int, is_cut: bool, question_tokens: int, kind: str) -> None:
         """So came an answer; one that failed is not told of."""
@@ -135,7 +133,7 @@ class Clock:
         speaking_s = watch.last_s - watch.first_s
         self._answers.append(
             AnswerSeen(
-                self._unix(),
+                time.time(),
                 tokens,
                 is_cut,
                 question_tokens,

@@ -84,13 +84,13 @@ def rates_of(seen: Seen, now_s: float, width: int) -> Rates | None:
         [Measured(one.at_s, one.seconds, one.seconds / one.tokens / (first + further * one.tokens)) for one in alone],
         now_s,
     )
-    step, more = _line([(one.width, one.speaking_s / one.spoken_tokens, one.speaking_s) for one in undisturbed])
+    step, more = _line([(one.width, _step_s(one), one.speaking_s) for one in undisturbed])
     answering = _of_shape(
         [
             Measured(
                 one.at_s,
                 one.speaking_s,
-                one.speaking_s / one.spoken_tokens / (step + more * one.width),
+                _step_s(one) / (step + more * one.width),
                 _doubt(one, width),
             )
             for one in undisturbed
@@ -100,19 +100,16 @@ def rates_of(seen: Seen, now_s: float, width: int) -> Rates | None:
     at_width = step + more * width
     # A measurement of the engine alone lacks what an answer takes on this side of it.
     asked = [one for one in undisturbed if one.kind != MEASURED] or undisturbed
+    # In steps: on a machine that is busier both are longer.
     other = _of_shape(
-        [
-            Measured(one.at_s, one.other_s, one.other_s * at_width / (step + more * one.width), _doubt(one, width))
-            for one in asked
-        ],
-        now_s,
+        [Measured(one.at_s, one.seconds, one.other_s / _step_s(one), _doubt(one, width)) for one in asked], now_s
     )
     rates = Rates(
         first * reading.value,
         further * reading.value,
         at_width * answering.value,
         more * answering.value,
-        other.value,
+        other.value * at_width * answering.value,
         float(width),
         math.fsum(one.question_tokens for one in asked) / len(asked),
         read_error=reading.error,
@@ -140,6 +137,10 @@ def _together(rates: Rates, reads: Sequence[ReadSeen], answers: Sequence[AnswerS
         reading_share=min(max(reading_share, _ALONE), 1.0),
         answering_share=min(max(answering_share, _LEAST_SHARE), 1.0),
     )
+
+
+def _step_s(one: AnswerSeen) -> float:
+    return one.speaking_s / one.spoken_tokens
 
 
 def _doubt(one: AnswerSeen, width: int) -> float:

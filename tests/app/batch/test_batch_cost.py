@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -183,10 +184,11 @@ def test_what_was_seen_is_kept_for_each_engine(settings: Settings) -> None:
     assert load_seen(settings) == one
 
 
-def test_the_clock_tells_words_from_the_rest_and_what_ran_beside() -> None:
+def test_the_clock_tells_words_from_the_rest_and_what_ran_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that had an answer beside it for 5 of its 7 s; an answer of 12 s, of which 9 passed while it spoke."""
     now_s = 0.0
-    clock = Clock(lambda: now_s, lambda: 7_000.0)
+    monkeypatch.setattr(time, "time", lambda: 7_000.0)
+    clock = Clock(lambda: now_s)
 
     def wait(seconds: float) -> None:
         nonlocal now_s

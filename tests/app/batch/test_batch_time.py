@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,9 @@ from batch_kit import add_documents, assistant_of
 from pace_kit import SteppedEngine, run, side_by_side
 
 from app.assistant import Assistant
+from app.batch.clock import MEASURED
 from app.batch.cost import Cost, cost_words
+from app.batch.learnt import load_rates, load_seen
 from app.batch.measure import measure
 from app.batch.options import BatchOptions
 from app.batch.question import BatchQuestion
@@ -21,8 +25,10 @@ from app.settings import Settings
 from engine.base import Prompt
 from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer
+from engine.view import CacheView, PrefixView
 
 Kind = Callable[[Tokenizer, Callable[[Prompt], str], int], FakeEngine]
+_UNKNOWN = "how long that takes on this engine is known after the first batch on it."
 KINDS: dict[str, Kind] = {"stepped": SteppedEngine, "side by side": side_by_side}
 
 
@@ -88,3 +94,90 @@ def test_a_time_is_right_within_three_tenths_whatever_the_batch(
     assert 0.9 * first_took < at_most.seconds < 3 * first_took
     assert "at most" in cost_words(at_most)
     assert all(said.seconds == pytest.approx(took, rel=0.3) for said, took in later)
+
+
+@pytest.fixture
+def stepped(settings: Settings, tokenizer: Tokenizer, tmp_path: Path) -> tuple[SteppedEngine, Assistant]:
+    """With three documents there."""
+    engine = SteppedEngine(tokenizer, says, 6)
+    assistant = assistant_of(settings, engine, tokenizer)
+    add_documents(assistant, tmp_path, 3)
+    return engine, assistant
+
+
+def test_a_machine_that_is_less_busy_than_it_was_is_believed(
+    stepped: tuple[SteppedEngine, Assistant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch an hour before ran at a third of the speed; the next dry run is right all the same."""
+    engine, assistant = stepped
+    passed_s = 0.0
+    monkeypatch.setattr(time, "time", lambda: 1e9 + passed_s)
+
+    async def slow_then_quick() -> tuple[Cost, float]:
+        nonlocal passed_s
+        engine.slower = 3.0
+        await run_batch(assistant, asked(range(8), [0, 1]))
+        engine.slower = 1.0
+        passed_s = 3_600.0
+        told = await said_and_took(assistant, asked(range(20, 28), [2]), BatchOptions())
+        await assistant.close()
+        return told
+
+    said, took = run(slow_then_quick())
+    assert said.seconds == pytest.approx(took, rel=0.3)
+
+
+def test_what_an_engine_is_measured_with_is_let_go(stepped: tuple[SteppedEngine, Assistant]) -> None:
+    """It asks about no document, and nothing of it is held afterwards."""
+    engine, assistant = stepped
+
+    async def measured() -> None:
+        await measure(assistant, BatchOptions(at_once=3))
+        await assistant.close()
+
+    run(measured())
+    assert {call.prompt.prefix.namespace for call in engine.calls} == {"measured"}
+    assert engine.handles == ()
+    seen = load_seen(assistant.settings)
+    assert {one.kind for one in seen.answers} == {MEASURED}
+    assert {round(one.width) for one in seen.answers} >= {1, 3}
+    assert seen.reads[0].tokens == 512
+
+
+def test_an_engine_that_is_full_or_does_not_tell_is_not_measured(
+    stepped: tuple[SteppedEngine, Assistant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No document goes for it; without a batch before, no time is said."""
+    engine, assistant = stepped
+    full = CacheView(5_000, 32, "fake-1", 4_800, prefixes=(PrefixView("a", "kb", "a", 4_800, 4_800, "warm"),))
+
+    async def words(view: CacheView | None) -> str:
+        monkeypatch.setattr(assistant.power, "cache", lambda: view)
+        await measure(assistant, BatchOptions())
+        return cost_words(await cost(assistant, asked(range(4), [0])))
+
+    async def both() -> list[str]:
+        said = [await words(full), await words(None)]
+        await assistant.close()
+        return said
+
+    said = run(both())
+    assert [one.split("; ")[-1] for one in said] == [_UNKNOWN] * 2
+    assert engine.calls == []
+
+
+def test_an_engine_that_is_too_busy_to_be_measured_is_left_alone(stepped: tuple[SteppedEngine, Assistant]) -> None:
+    """After twenty seconds; the dry run goes on, and nothing is left running."""
+    engine, assistant = stepped
+    engine.slower = 1_000.0
+
+    async def measured() -> float:
+        begun_s = asyncio.get_running_loop().time()
+        await measure(assistant, BatchOptions())
+        passed_s = asyncio.get_running_loop().time() - begun_s
+        await assistant.close()
+        return passed_s
+
+    assert run(measured()) == pytest.approx(20.0)
+    assert engine.num_running == 0
+    assert load_rates(assistant.settings) is None
