@@ -15,7 +15,7 @@ import numpy as np
 _WANDERS = 0.12
 _WANDERS_IN_S = 600.0
 # Of a measurement that took one second.
-_NOISE_S = 0.02
+_NOISE_S = 0.01
 # By so much more or less than the others of that time, and it is taken for one of these.
 _FARTHEST = math.log(1.6)
 _AROUND, _AROUND_S = 5, 120.0

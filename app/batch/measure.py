@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from app.assistant import streamed
-from app.batch.clock import MEASURED, Clock, ReadWatch, Seen
+from app.batch.clock import MEASURED, Clock, Seen
 from app.batch.learnt import keep_seen
 from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# What is read first is larger each time, until it takes long enough to tell.
+# What is read is larger each time, until all of it took long enough to tell.
 _FIRST_READ_TOKENS = 512
-_LONG_ENOUGH_S = 0.3
+_LONG_ENOUGH_S = 0.5
 _QUESTION_TOKENS = 16
 _ANSWER_TOKENS = 16
 _PRIORITY = 10
 # On a machine so busy that it takes longer, what batches have taught has to do.
 _LONGEST_S = 20.0
 # Of answers that were asked for together, so many tell what all do.
-_MOST_KEPT = 4
+_MOST_KEPT = 2
 _NAMESPACE = "measured"
 _WORDS = "Where the path bends, a gate of seven old boards stands half open, and nobody remembers who left it so. " * 8
 
@@ -93,12 +93,11 @@ class _Measuring:
         if num_tokens > self._most_tokens:
             return
         await self._read_in(self._prefix(num_tokens // 4))  # an engine's very first steps are slow
-        while True:
-            prefix = self._prefix(num_tokens)
-            watch = await self._read_timed(prefix)
-            if watch.seconds >= _LONG_ENOUGH_S or 4 * num_tokens > self._most_tokens:
-                break
+        prefix = self._prefix(num_tokens)
+        timed_s = await self._read_timed(prefix)
+        while timed_s < _LONG_ENOUGH_S and 4 * num_tokens <= self._most_tokens:
             num_tokens *= 2
+            timed_s += await self._read_timed(self._prefix(num_tokens))
         await self._answer(prefix, is_kept=True)
         if at_once > 1:
             await self._answer_together(prefix, at_once)
@@ -119,11 +118,11 @@ class _Measuring:
         self._read.append(prefix)
         await self._engine.cache_prefix(prefix)
 
-    async def _read_timed(self, prefix: Prefix) -> ReadWatch:
+    async def _read_timed(self, prefix: Prefix) -> float:
         with self._clock.reading() as watch:
             await self._read_in(prefix)
         self._clock.has_read(watch, prefix.num_tokens)
-        return watch
+        return watch.seconds
 
     async def _answer_together(self, prefix: Prefix, at_once: int) -> None:
         await asyncio.gather(*(self._answer(prefix, is_kept=one < _MOST_KEPT) for one in range(at_once)))
