@@ -52,7 +52,7 @@ async def measure(assistant: Assistant, options: BatchOptions, report: Report = 
     at_once = options.answers_at_once(settings)
     most_tokens = await asyncio.to_thread(_room, assistant, at_once)
     measuring = _Measuring(reader.engine, reader.layout.tokenizer, min(most_tokens, settings.section_budget))
-    report("Measuring the engine")
+    report("Measuring how fast the engine is.")
     try:
         async with asyncio.timeout(_LONGEST_S):
             await measuring.run(at_once)
@@ -92,12 +92,15 @@ class _Measuring:
         num_tokens = _FIRST_READ_TOKENS
         if num_tokens > self._most_tokens:
             return
-        await self._read_in(self._prefix(num_tokens // 4))  # an engine's very first steps are slow
+        prefix = self._prefix(num_tokens // 4)
+        await self._read_in(prefix)  # an engine's very first steps are slow
+        await self._answer(prefix, is_kept=False)
         prefix = self._prefix(num_tokens)
         timed_s = await self._read_timed(prefix)
         while timed_s < _LONG_ENOUGH_S and 4 * num_tokens <= self._most_tokens:
             num_tokens *= 2
-            timed_s += await self._read_timed(self._prefix(num_tokens))
+            prefix = self._prefix(num_tokens)
+            timed_s += await self._read_timed(prefix)
         await self._answer(prefix, is_kept=True)
         if at_once > 1:
             await self._answer_together(prefix, at_once)

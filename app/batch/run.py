@@ -1,7 +1,7 @@
 """THE PATH OF A BATCH: many questions, each document read once. The command line calls it, and any program may.
 
 questions -> choice (retrieval for all) -> plan (the order)
-          -> cost (what it will cost), or
+          -> measure (how fast the engine is now), cost (what it will cost, by what was learnt), or
           -> runner (link, ask) -> state (kept as they come) -> answers
 
 assistant = Assistant.open(Settings.load())
