@@ -140,7 +140,9 @@ def count(
         asked = asking(reads_before, sizes, lengths)
         ends_s = expected(rates, asked, at_once, question_tokens, wave)
         span = span_of(rates, asked, lengths, max(ends_s, default=0.0))
-    late = _late(choices, [0.0] * len(choices) if ends_s is None else ends_s, now_s)
+    # What it takes at most makes no answer late.
+    known_s = ends_s if lengths.seen else None
+    late = _late(choices, [0.0] * len(choices) if known_s is None else known_s, now_s)
     return Cost(
         questions=len(choices),
         documents=len({choice.part[:2] for choice in choices}),
@@ -154,7 +156,7 @@ def count(
         seconds_low=None if span is None else span[0],
         seconds_high=None if span is None else span[1],
         late=len(late),
-        first_late=None if not late else _told(*late[0], now_s, ends_s is not None),
+        first_late=None if not late else _told(*late[0], now_s, known_s is not None),
     )
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from app.batch.clock import MEASURED, AnswerSeen, ReadSeen, Seen
 from app.batch.level import Level, Measured, level
+from app.batch.line import Point, is_another_time, line
 
 S = TypeVar("S", ReadSeen, AnswerSeen)
 
@@ -21,10 +22,6 @@ S = TypeVar("S", ReadSeen, AnswerSeen)
 _ALONE = 0.1
 # What is seen of so many answers at once tells less of twice as many.
 _OTHER_WIDTH = 0.1
-# No more than this share around their mean, and they tell of no slope.
-_ALIKE = 0.1
-# So long after the one before, and the machine may be another one.
-_ANOTHER_TIME_S = 300.0
 # An engine works on: a read beside answers, and answers beside a read, are never taken to stand still.
 _LEAST_SHARE = 0.02
 # What answers have of an engine's time while something is read, before that was seen.
@@ -85,12 +82,12 @@ def rates_of(seen: Seen, now_s: float, width: int) -> Rates | None:
     undisturbed = [one for one in spoken if one.beside <= _ALONE] or spoken
     if not alone or not undisturbed:
         return None
-    first, further = _line([_Point(one.at_s, one.tokens, one.seconds / one.tokens, one.seconds) for one in alone])
+    first, further = line([Point(one.at_s, one.tokens, one.seconds / one.tokens, one.seconds) for one in alone])
     reading = _of_shape(
         [Measured(one.at_s, one.seconds, one.seconds / one.tokens / (first + further * one.tokens)) for one in alone],
         now_s,
     )
-    step, more = _line([_Point(one.at_s, one.width, _step_s(one), one.speaking_s) for one in undisturbed])
+    step, more = line([Point(one.at_s, one.width, _step_s(one), one.speaking_s) for one in undisturbed])
     answering = _of_shape(
         [
             Measured(
@@ -152,12 +149,11 @@ def _step_s(one: AnswerSeen) -> float:
 
 def _of_now(seen: Sequence[S]) -> Sequence[S]:
     """Those of the last time in which any were seen: rates of now tell nothing of the others."""
-    begin = max((after for after, (one, other) in enumerate(pairwise(seen), 1) if _is_long(one, other)), default=0)
+    begin = max(
+        (after for after, (one, other) in enumerate(pairwise(seen), 1) if is_another_time(one.at_s, other.at_s)),
+        default=0,
+    )
     return seen[begin:]
-
-
-def _is_long(one: S | _Point, other: S | _Point) -> bool:
-    return other.at_s - one.at_s > _ANOTHER_TIME_S
 
 
 def _doubt(one: AnswerSeen, width: int) -> float:
@@ -166,39 +162,3 @@ def _doubt(one: AnswerSeen, width: int) -> float:
 
 def _of_shape(measured: Sequence[Measured], now_s: float) -> Level:
     return level(measured, now_s) or Level(0.0, 0.0)
-
-
-def _line(points: Sequence[_Point]) -> tuple[float, float]:
-    """(start, slope) of the line through the points of that time in which they lie farthest apart.
-
-    Points of several times would tell how busy the machine was then. Neither part is below nothing, and the line is
-    level where all x are about alike.
-    """
-    times: list[list[_Point]] = []
-    for point in sorted(points, key=lambda point: point.at_s):
-        if not times or _is_long(times[-1][-1], point):
-            times.append([])
-        times[-1].append(point)
-    return max(map(_through, times), key=lambda through: through[0])[1]
-
-
-def _through(points: Sequence[_Point]) -> tuple[float, tuple[float, float]]:
-    """How far apart they lie, of their mean, and the line; each weighs as long as it took."""
-    weight = math.fsum(one.weight for one in points)
-    mean_x = math.fsum(one.weight * one.x for one in points) / weight
-    mean_y = math.fsum(one.weight * one.y for one in points) / weight
-    spread = math.fsum(one.weight * (one.x - mean_x) ** 2 for one in points) / weight
-    apart = math.sqrt(spread) / mean_x
-    if apart < _ALIKE:
-        return apart, (mean_y, 0.0)
-    both = math.fsum(one.weight * (one.x - mean_x) * (one.y - mean_y) for one in points) / weight
-    slope = min(max(both / spread, 0.0), mean_y / mean_x)
-    return apart, (mean_y - slope * mean_x, slope)
-
-
-@dataclass(frozen=True)
-class _Point:
-    at_s: float
-    x: float
-    y: float
-    weight: float
