@@ -94,16 +94,17 @@ class _Measuring:
             return
         prefix = self._prefix(num_tokens // 4)
         await self._read_in(prefix)  # an engine's very first steps are slow
-        await self._answer(prefix, is_kept=False)
+        await self._answer(prefix, num_tokens=2, is_kept=False)
         prefix = self._prefix(num_tokens)
         timed_s = await self._read_timed(prefix)
         while timed_s < _LONG_ENOUGH_S and 4 * num_tokens <= self._most_tokens:
             num_tokens *= 2
             prefix = self._prefix(num_tokens)
             timed_s += await self._read_timed(prefix)
-        await self._answer(prefix, is_kept=True)
+        # On a busy machine there may be time for the first of these alone.
+        await self._answer_together(prefix, at_once)
         if at_once > 1:
-            await self._answer_together(prefix, at_once)
+            await self._answer_together(prefix, 1)
         await asyncio.gather(self._answer_together(prefix, at_once), self._read_timed(self._prefix(num_tokens)))
 
     async def let_go(self) -> None:
@@ -130,18 +131,20 @@ class _Measuring:
     async def _answer_together(self, prefix: Prefix, at_once: int) -> None:
         await asyncio.gather(*(self._answer(prefix, is_kept=one < _MOST_KEPT) for one in range(at_once)))
 
-    async def _answer(self, prefix: Prefix, is_kept: bool) -> None:
+    async def _answer(self, prefix: Prefix, num_tokens: int = _ANSWER_TOKENS, *, is_kept: bool) -> None:
+        """One that is broken off tells as far as it came."""
         prompt = Prompt(prefix, tuple(random.choices(self._ids, k=_QUESTION_TOKENS)))
-        sampling = Sampling(max_tokens=_ANSWER_TOKENS, min_tokens=_ANSWER_TOKENS, ignore_eos=True, priority=_PRIORITY)
-        finish: Finish | None = None
+        sampling = Sampling(max_tokens=num_tokens, min_tokens=num_tokens, ignore_eos=True, priority=_PRIORITY)
         with self._clock.running() as watch:
-            async with aclosing(streamed(self._engine, prompt, sampling)) as stream:
-                async for piece in stream:
-                    if isinstance(piece, Finish):
-                        finish = piece
-                        break
-                    watch.came(len(piece.token_ids))
-        if finish is not None and is_kept:
-            self._clock.has_answered(
-                watch, tokens=_ANSWER_TOKENS, is_cut=True, question_tokens=_QUESTION_TOKENS, kind=MEASURED
-            )
+            try:
+                async with aclosing(streamed(self._engine, prompt, sampling)) as stream:
+                    async for piece in stream:
+                        if isinstance(piece, Finish):
+                            break
+                        watch.came(len(piece.token_ids))
+            finally:
+                watch.end()
+                if is_kept:
+                    self._clock.has_answered(
+                        watch, tokens=watch.num_tokens, is_cut=True, question_tokens=_QUESTION_TOKENS, kind=MEASURED
+                    )

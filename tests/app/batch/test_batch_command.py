@@ -160,7 +160,7 @@ def test_a_batch_says_what_it_did(file: Path, engine: FakeEngine, command: Run, 
 def test_dry_run_asks_nothing_and_learns_the_time_from_the_first_batch(
     file: Path, engine: FakeEngine, command: Run, tmp_path: Path
 ) -> None:
-    """Before any batch ran here, the engine is measured, and a time said at most; after one, about as long."""
+    """Before any batch ran here, the engine is measured, and a time said at most; after one, how long it takes."""
     code, out, _ = command("batch", str(file), "--dry-run")
     assert code == 0
     assert out.startswith("120 questions, 6 documents: 6 prefills (")
@@ -171,7 +171,7 @@ def test_dry_run_asks_nothing_and_learns_the_time_from_the_first_batch(
     said = json.loads(command("batch", str(file), "--dry-run", "--json")[1])
     # Three of the six are still there: they need no reading now.
     assert (said["questions"], said["prefixes"], ran["prefills"]) == (120, 6, 6)
-    assert 0 < said["seconds"] < 2 * ran["seconds"]
+    assert 0 < said["seconds_low"] < said["seconds"] < said["seconds_high"]
 
 
 def test_rows_that_fail_are_told_by_the_exit_code(file: Path, engine: FakeEngine, command: Run, tmp_path: Path) -> None:
