@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from batch_kit import add_documents, assistant_of
-from pace_kit import SteppedEngine, run, side_by_side
+from pace_kit import ANSWER_S, PROMPT_TOKEN_S, STEP_S, SteppedEngine, run, side_by_side
 
 from app.assistant import Assistant
 from app.batch.clock import MEASURED
@@ -181,3 +181,20 @@ def test_an_engine_that_is_too_busy_to_be_measured_is_left_alone(stepped: tuple[
     assert run(measured()) == pytest.approx(20.0)
     assert engine.num_running == 0
     assert load_rates(assistant.settings) is None
+
+
+def test_a_busy_engine_tells_as_far_as_it_came(stepped: tuple[SteppedEngine, Assistant]) -> None:
+    """Twenty times as slow, it has no time for all that it is asked: its steps are known all the same."""
+    engine, assistant = stepped
+    engine.slower = 20.0
+
+    async def measured() -> None:
+        await measure(assistant, BatchOptions(at_once=4))
+        await assistant.close()
+
+    run(measured())
+    rates = load_rates(assistant.settings, 4)
+    assert rates is not None
+    assert all(one.tokens < 16 for one in load_seen(assistant.settings).answers)
+    assert rates.step_of(4) == pytest.approx(20 * (STEP_S + 4 * ANSWER_S), rel=0.05)
+    assert rates.reading_s(512) == pytest.approx(20 * (STEP_S + 512 * PROMPT_TOKEN_S), rel=0.15)
