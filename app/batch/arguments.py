@@ -17,7 +17,9 @@ Out = Annotated[
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Say what it will cost, and ask nothing; the engine is started, whose cache counts."
+        "--dry-run",
+        help="Say what it will cost and how long it takes, and ask nothing; the engine is started, whose cache counts,"
+        " and its speed measured.",
     ),
 ]
 SchemaFile = Annotated[

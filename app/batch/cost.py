@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from app.batch.bar import lasting
 from app.batch.blocks import Blocks, reading
 from app.batch.deadline import moment
-from app.batch.expected import expected
+from app.batch.expected import asking, expected, span_of
+from app.batch.lengths import Lengths
 from app.batch.plan import Group
 from app.batch.pool import Pool
 from app.batch.rates import Rates
@@ -21,6 +22,10 @@ from app.batch.rates import Rates
 if TYPE_CHECKING:
     from app.batch.choice import Choice
     from app.reader import Reader
+
+
+# So far off an estimate is said as one figure.
+_CLOSE = 0.2
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,9 @@ class Cost:
         is_exact: False with follow-ups, whose earlier answers nobody knows yet: then it is a little more. And where
             documents that are held were asked about before: of what those questions left some is found again, and some
             of the documents may go before their turn.
-        seconds: None where no rate is known.
+        seconds: How long that takes; None where the engine's speed is not known.
+        seconds_low, seconds_high: Between which it lies, as a rule. They are far apart where little was seen of the
+            engine; where no answer was, `seconds_high` is with the longest that may come, and is `seconds` too.
         failed: Questions that can't be asked as they are, and the first of them with the reason.
         late: Questions whose answers will come after their deadlines, as far as can be told, and the first of them.
     """
@@ -64,6 +71,8 @@ class Cost:
     plain_tokens: int
     is_exact: bool
     seconds: float | None = None
+    seconds_low: float | None = None
+    seconds_high: float | None = None
     failed: int = 0
     first_failed: str | None = None
     late: int = 0
@@ -84,6 +93,7 @@ def count(
     at_once: int,
     wave: int,
     rates: Rates | None,
+    lengths: Lengths,
     now_s: float,
 ) -> Cost:
     """Counts the groups in their order, in a pool that keeps what is in use. Blocking: it lays out every prompt.
@@ -93,6 +103,7 @@ def count(
         resident: Tokens that the engine holds of each prefix, by handle.
         at_once: Answers that run at the same time, at most.
         wave: See `BatchOptions.wave`.
+        lengths: Of the answers.
         now_s: Unix seconds.
     """
     block_size = pool.block_size
@@ -123,11 +134,15 @@ def count(
         for group in groups
     )
     choices = [choice for group in groups for choice in group.choices]
-    ends_s = None
+    ends_s, span = None, None
     if rates is not None:
         sizes = [len(group.choices) for group in groups]
-        ends_s = expected(rates, list(zip(reads_before, sizes, strict=True)), at_once, question_tokens, wave)
-    late = _late(choices, [0.0] * len(choices) if ends_s is None else ends_s, now_s)
+        asked = asking(reads_before, sizes, lengths)
+        ends_s = expected(rates, asked, at_once, question_tokens, wave)
+        span = span_of(rates, asked, lengths, max(ends_s, default=0.0))
+    # What it takes at most makes no answer late.
+    known_s = ends_s if lengths.seen else None
+    late = _late(choices, [0.0] * len(choices) if known_s is None else known_s, now_s)
     return Cost(
         questions=len(choices),
         documents=len({choice.part[:2] for choice in choices}),
@@ -138,8 +153,10 @@ def count(
         plain_tokens=plain_tokens,
         is_exact=not was_asked and all(choice.question.follow_up_of is None for choice in choices),
         seconds=None if ends_s is None else max(ends_s, default=0.0),
+        seconds_low=None if span is None else span[0],
+        seconds_high=None if span is None else span[1],
         late=len(late),
-        first_late=None if not late else _told(*late[0], now_s, ends_s is not None),
+        first_late=None if not late else _told(*late[0], now_s, known_s is not None),
     )
 
 
@@ -163,9 +180,19 @@ def cost_words(cost: Cost) -> str:
         f" ({_short(cost.plain_tokens)} tokens)"
     )
     behind = "".join(f" {words}" for words in (failed_words(cost), late_words(cost)) if words)
-    if cost.seconds is None:
-        return f"{saved}; how long that takes on this engine is known after the first batch on it.{behind}"
-    return f"{saved}; about {lasting(cost.seconds)} on this engine.{behind}"
+    return f"{saved}; {_time_words(cost)}.{behind}"
+
+
+def _time_words(cost: Cost) -> str:
+    """ "about 4 min on this engine", and from when to when where that is far apart."""
+    low, high = cost.seconds_low, cost.seconds_high
+    if cost.seconds is None or low is None or high is None:
+        return "how long that takes on this engine is known after the first batch on it"
+    if high <= cost.seconds:
+        return f"at most {lasting(high)} on this engine, how long its answers are is known after the first batch"
+    if high - cost.seconds <= _CLOSE * cost.seconds or lasting(low) == lasting(high):
+        return f"about {lasting(cost.seconds)} on this engine"
+    return f"{lasting(low)} to {lasting(high)} on this engine"
 
 
 def failed_words(cost: Cost) -> str:

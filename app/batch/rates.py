@@ -1,28 +1,31 @@
-"""Decides how fast an engine is taken to be: as fast as it was in the last minutes of batches of this home.
+"""Decides how fast an engine is taken to be, from the reads and answers that were seen of it.
 
-A batch counts by the time it took, so that a small one changes little. Reading and answering are told apart: what a
-batch of many reads and few answers teaches holds for one of few reads and many answers.
+Reading and answering are told apart, and of an answer its words from the rest: what a batch of many reads and few
+answers teaches holds for one of few reads and many answers, and short answers tell of long ones.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import tempfile
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeVar
 
-from app.batch.clock import Answering, Work
+from app.batch.clock import MEASURED, AnswerSeen, ReadSeen, Seen
+from app.batch.level import Level, Measured, level
+from app.batch.line import Point, is_another_time, line
 
-if TYPE_CHECKING:
-    from app.settings import Settings
+S = TypeVar("S", ReadSeen, AnswerSeen)
 
-_NAME = "batch-rates.json"
-# What is remembered of an engine; older work fades.
-_REMEMBERED_S = 600.0
-# Whatever is taken off a measured time for what ran beside, so much of it stays.
-_LEAST_LEFT = 0.1
+# Beside something else longer than this share of its time, and it does not tell how fast it is alone.
+_ALONE = 0.1
+# What is seen of so many answers at once tells less of twice as many.
+_OTHER_WIDTH = 0.1
+# An engine works on: a read beside answers, and answers beside a read, are never taken to stand still.
+_LEAST_SHARE = 0.02
+# What answers have of an engine's time while something is read, before that was seen.
+_ANSWERS_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -30,113 +33,132 @@ class Rates:
     """Of one engine.
 
     Attributes:
-        read_token_s: Seconds for each token that is read.
-        step_s, step_answer_s: Each of n answers that run gets a token in `step_s` + n * `step_answer_s` seconds.
-        answer_tokens: Of an answer, on average.
+        read_token_s, read_further_s: Each of n tokens that are read takes `read_token_s` + n * `read_further_s`
+            seconds: those further behind look at more.
+        step_s: Seconds from one token of an answer to its next, where `width` answers run; each answer more or less
+            makes it `step_answer_s` longer or shorter.
+        other_s: What an answer takes beside its words, where `width` run and `question_tokens` are computed for it.
+        reading_share, answering_share: What is left of the speed of a read while answers run, and of theirs.
+        read_error, answer_error: The share by which each may be wrong, as a rule.
     """
 
     read_token_s: float
+    read_further_s: float
     step_s: float
     step_answer_s: float
-    answer_tokens: float
+    other_s: float
+    width: float
+    question_tokens: float
+    reading_share: float = 1 - _ANSWERS_SHARE
+    answering_share: float = _ANSWERS_SHARE
+    read_error: float = 0.0
+    answer_error: float = 0.0
 
     def reading_s(self, num_tokens: float) -> float:
-        return num_tokens * self.read_token_s
+        """While no answer runs."""
+        return num_tokens * (self.read_token_s + num_tokens * self.read_further_s)
 
-    def answering_s(self, answers: float, at_once: int) -> float:
-        """Of so many answers, `at_once` of them at any moment, once their questions are computed."""
-        return answers * self.answer_tokens * (self.step_s / at_once + self.step_answer_s)
+    def step_of(self, width: float) -> float:
+        """Seconds from one token to the next, where so many answers run."""
+        return max(self.step_s + (width - self.width) * self.step_answer_s, self.step_s / self.width)
 
-    def last_s(self, at_once: int) -> float:
-        """What the end of a batch takes longer, since the last answers do not end together."""
-        return self.answering_s(1, 1) / 2 if at_once > 1 else 0.0
+    def starting_s(self, width: float, question_tokens: float) -> float:
+        """What an answer takes beside its words; the questions of all that run are computed one behind the other."""
+        more = (question_tokens - self.question_tokens) * self.read_token_s * self.width
+        at_width = max(self.other_s + more, self.other_s / 4)
+        return at_width * self.step_of(width) / self.step_s
 
 
-def rates_of(work: Work) -> Rates | None:
-    """None where it read or answered nothing to measure.
+def rates_of(seen: Seen, now_s: float, width: int) -> Rates | None:
+    """As the engine is now; None where no read, or no answer of several tokens, was seen.
 
-    While something is read answers come too, slower. What they would have taken without it is taken off the time of
-    reading: that and the answering are then as long together as they were.
+    Args:
+        now_s: Unix seconds.
+        width: So many answers will run together.
     """
-    answering = {number: one for number, one in work.answering.items() if one.tokens > 0 and one.seconds > 0}
-    tokens = sum(one.tokens for one in answering.values())
-    if not tokens or work.read_tokens <= 0 or work.read_s <= 0 or work.answers <= 0:
+    reads = [one for one in seen.reads if one.tokens > 0 and one.seconds > 0]
+    alone = [one for one in reads if one.beside_s <= _ALONE * one.seconds] or reads
+    spoken = [one for one in seen.answers if one.spoken_tokens > 0 and one.speaking_s > 0]
+    undisturbed = [one for one in spoken if one.beside <= _ALONE] or spoken
+    if not alone or not undisturbed:
         return None
-    token_s = sum(one.seconds for one in answering.values()) / tokens
-    read_s = max(work.read_s - work.beside_tokens * token_s, _LEAST_LEFT * work.read_s)
-    read_token_s = read_s / work.read_tokens
-    # Questions are computed at the speed of reading, in the same time as the answers.
-    asked_s = read_token_s * work.question_tokens / (tokens + work.beside_tokens)
-    steps = {
-        number: (one.seconds, number * max(one.seconds / one.tokens - asked_s, _LEAST_LEFT * one.seconds / one.tokens))
-        for number, one in answering.items()
-    }
-    step_s, step_answer_s = _line(steps)
-    return Rates(read_token_s, step_s, step_answer_s, work.output_tokens / work.answers)
+    first, further = line([Point(one.at_s, one.tokens, one.seconds / one.tokens, one.seconds) for one in alone])
+    reading = _of_shape(
+        [Measured(one.at_s, one.seconds, one.seconds / one.tokens / (first + further * one.tokens)) for one in alone],
+        now_s,
+    )
+    step, more = line([Point(one.at_s, one.width, _step_s(one), one.speaking_s) for one in undisturbed])
+    answering = _of_shape(
+        [
+            Measured(
+                one.at_s,
+                one.speaking_s,
+                _step_s(one) / (step + more * one.width),
+                _doubt(one, width),
+            )
+            for one in undisturbed
+        ],
+        now_s,
+    )
+    at_width = step + more * width
+    # A measurement of the engine alone lacks what an answer takes on this side of it.
+    asked = [one for one in undisturbed if one.kind != MEASURED] or undisturbed
+    # In steps: on a machine that is busier both are longer.
+    other = _of_shape(
+        [Measured(one.at_s, one.seconds, one.other_s / _step_s(one), _doubt(one, width)) for one in asked], now_s
+    )
+    rates = Rates(
+        first * reading.value,
+        further * reading.value,
+        at_width * answering.value,
+        more * answering.value,
+        other.value * at_width * answering.value,
+        float(width),
+        math.fsum(one.question_tokens for one in asked) / len(asked),
+        read_error=reading.error,
+        answer_error=answering.error,
+    )
+    return _together(rates, reads, spoken)
 
 
-def _line(steps: dict[int, tuple[float, float]]) -> tuple[float, float]:
-    """The line through (number at once, seconds of a step), weighed by the time each was seen; both parts positive."""
-    weight = sum(seen_s for seen_s, _ in steps.values())
-    mean_n = sum(seen_s * number for number, (seen_s, _) in steps.items()) / weight
-    mean_s = sum(seen_s * step_s for seen_s, step_s in steps.values()) / weight
-    spread = sum(seen_s * (number - mean_n) ** 2 for number, (seen_s, _) in steps.items())
-    both = sum(seen_s * (number - mean_n) * (step_s - mean_s) for number, (seen_s, step_s) in steps.items())
-    slope = min(max(both / spread, 0.0), mean_s / mean_n) if spread else 0.0
-    return mean_s - slope * mean_n, slope
-
-
-def load_work(settings: Settings) -> Work | None:
-    """None before the first batch on this engine, and where what is kept does not read."""
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        kept: Any = json.loads((settings.home / _NAME).read_text(encoding="utf-8"))[_engine(settings)]
-        answering = {int(number): Answering(**one) for number, one in kept.pop("answering").items()}
-        return Work(answering=answering, **{name: float(value) for name, value in kept.items()})
-    return None
-
-
-def load_rates(settings: Settings) -> Rates | None:
-    work = load_work(settings)
-    return None if work is None else rates_of(work)
-
-
-def keep_work(settings: Settings, work: Work) -> None:
-    """Beside what is remembered of this engine. What can't be written is not kept: an estimate is all that is lost."""
-    path = settings.home / _NAME
-    kept: dict[str, object] = {}
-    with contextlib.suppress(OSError, ValueError):
-        kept = dict(json.loads(path.read_text(encoding="utf-8")))
-    kept[_engine(settings)] = asdict(remembered(load_work(settings) or Work(), work))
-    with contextlib.suppress(OSError):
-        handle, name = tempfile.mkstemp(dir=settings.home, prefix=_NAME)
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                json.dump(kept, file, indent=1)
-            os.replace(name, path)
-        except OSError:
-            os.unlink(name)
-
-
-def remembered(before: Work, now: Work) -> Work:
-    """Both together, as if the older had been a smaller batch where they are more than is remembered."""
-    share = min(1.0, max(0.0, _REMEMBERED_S - now.seconds) / before.seconds) if before.seconds else 0.0
-    numbers = sorted({*before.answering, *now.answering})
-    none = Answering(0.0, 0.0)
-    pairs = {number: (before.answering.get(number, none), now.answering.get(number, none)) for number in numbers}
-    return Work(
-        share * before.read_tokens + now.read_tokens,
-        share * before.read_s + now.read_s,
-        share * before.beside_tokens + now.beside_tokens,
-        {
-            number: Answering(share * old.seconds + new.seconds, share * old.tokens + new.tokens)
-            for number, (old, new) in pairs.items()
-        },
-        share * before.answers + now.answers,
-        share * before.output_tokens + now.output_tokens,
-        share * before.question_tokens + now.question_tokens,
+def _together(rates: Rates, reads: Sequence[ReadSeen], answers: Sequence[AnswerSeen]) -> Rates:
+    """With what reads and answers leave of each other now; where neither was seen beside the other, they share it."""
+    reads, answers = _of_now(reads), _of_now(answers)
+    beside_s = math.fsum(one.beside_s for one in reads)
+    missing_s = math.fsum(rates.reading_s(one.tokens) - one.alone_s for one in reads if one.beside_s > 0)
+    reading_share = missing_s / beside_s if beside_s > 0 else rates.reading_share
+    beside_s = math.fsum(one.beside * one.seconds for one in answers)
+    missing_s = math.fsum(
+        rates.starting_s(one.width, one.question_tokens)
+        + one.spoken_tokens * rates.step_of(one.width)
+        - (1 - one.beside) * one.seconds
+        for one in answers
+        if one.beside > 0
+    )
+    answering_share = missing_s / beside_s if beside_s > 0 else rates.answering_share
+    return replace(
+        rates,
+        reading_share=min(max(reading_share, _ALONE), 1.0),
+        answering_share=min(max(answering_share, _LEAST_SHARE), 1.0),
     )
 
 
-def _engine(settings: Settings) -> str:
-    where = settings.engine_url or settings.engine_profile.name
-    return f"{settings.model_name} on {where}, answers of {settings.answer_tokens}"
+def _step_s(one: AnswerSeen) -> float:
+    return one.speaking_s / one.spoken_tokens
+
+
+def _of_now(seen: Sequence[S]) -> Sequence[S]:
+    """Those of the last time in which any were seen: rates of now tell nothing of the others."""
+    begin = max(
+        (after for after, (one, other) in enumerate(pairwise(seen), 1) if is_another_time(one.at_s, other.at_s)),
+        default=0,
+    )
+    return seen[begin:]
+
+
+def _doubt(one: AnswerSeen, width: int) -> float:
+    return _OTHER_WIDTH * math.log(max(one.width, 1.0) / width) ** 2
+
+
+def _of_shape(measured: Sequence[Measured], now_s: float) -> Level:
+    return level(measured, now_s) or Level(0.0, 0.0)

@@ -47,7 +47,7 @@ class Reads:
             fresh = await asyncio.to_thread(self._not_known, group)
             if self._pool.is_warm(group.num_tokens, held):
                 return False
-            with self._clock.reading():
+            with self._clock.reading() as watch:
                 await self._link.do(lambda reader: _read(reader, group.choices[0], self._apart))
         except EngineGoneError:
             raise
@@ -63,7 +63,7 @@ class Reads:
         num_read = missing if group.is_again else min(missing, fresh)
         self._tally.num_reads += 1
         self._tally.read_tokens += num_read
-        self._clock.has_read(num_read)
+        self._clock.has_read(watch, num_read)
         return True
 
     def _not_known(self, group: Group) -> int:

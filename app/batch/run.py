@@ -1,7 +1,7 @@
 """THE PATH OF A BATCH: many questions, each document read once. The command line calls it, and any program may.
 
 questions -> choice (retrieval for all) -> plan (the order)
-          -> cost (what it will cost), or
+          -> measure (how fast the engine is now), cost (what it will cost, by what was learnt), or
           -> runner (link, ask) -> state (kept as they come) -> answers
 
 assistant = Assistant.open(Settings.load())
@@ -22,13 +22,15 @@ from typing import TYPE_CHECKING
 from app.batch.choice import Choices, Tell, choose
 from app.batch.cost import Cost, count, late_words
 from app.batch.deadline import on_time
+from app.batch.learnt import keep_seen, load_seen
+from app.batch.lengths import kind_of, lengths_of
 from app.batch.link import Link
 from app.batch.options import BatchOptions
 from app.batch.plan import Group, in_order
 from app.batch.pool import Pool, pool_of
 from app.batch.progress import Progress, Tally
 from app.batch.question import BatchAnswer, BatchQuestion
-from app.batch.rates import keep_work, load_rates
+from app.batch.rates import rates_of
 from app.batch.runner import Runner
 from app.batch.state import BatchLog, Logged
 from app.batch.stop import Stop
@@ -128,12 +130,7 @@ async def run(
         if options.apart:
             await _let_go(link, plan.groups, options.apart)
     progress = tally.at(runner.elapsed_s)
-    work = runner.clock.work(
-        answers=progress.num_asked,
-        output_tokens=progress.output_tokens,
-        question_tokens=progress.prompt_tokens - progress.cached_tokens,
-    )
-    await asyncio.to_thread(keep_work, assistant.settings, work)
+    await asyncio.to_thread(keep_seen, assistant.settings, runner.clock.seen)
     answers |= {answer.row: answer for answer in runner.answers}
     return BatchResult(_in_rows(answers), progress, link.num_restarts, stop.problem)
 
@@ -188,6 +185,7 @@ async def _plan(
 
 
 async def _counted(assistant: Assistant, link: Link, plan: _Planned, options: BatchOptions) -> Cost:
+    seen, now_s = await asyncio.to_thread(load_seen, assistant.settings), time.time()
     counted = partial(
         count,
         link.reader,
@@ -197,8 +195,9 @@ async def _counted(assistant: Assistant, link: Link, plan: _Planned, options: Ba
         resident=plan.resident,
         at_once=plan.at_once,
         wave=options.wave,
-        rates=load_rates(assistant.settings),
-        now_s=time.time(),
+        rates=rates_of(seen, now_s, plan.at_once),
+        lengths=lengths_of(seen.answers, kind_of(options), assistant.settings.answer_tokens),
+        now_s=now_s,
     )
     return await asyncio.to_thread(counted)
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from app.batch.ask import Asked, ask
 from app.batch.choice import Choice, failed
-from app.batch.clock import Clock
+from app.batch.clock import AnswerWatch, Clock
 from app.batch.deadline import on_time
+from app.batch.lengths import kind_of
 from app.batch.link import EngineGoneError, Link
 from app.batch.plan import Group
 from app.batch.pool import QUESTION_TOKENS, Pool
@@ -60,6 +61,7 @@ class Runner:
     ) -> None:
         self._link = link
         self._options = options
+        self._kind = kind_of(options)
         self._schema = Schema(options.schema) if options.schema else None
         self._pool = pool
         self._at_once = at_once
@@ -71,7 +73,8 @@ class Runner:
         self._stop = stop
         self._told = told
         self._slots = asyncio.Semaphore(at_once)
-        self.clock = Clock()
+        self._now = asyncio.get_running_loop().time
+        self.clock = Clock(self._now)
         self._reads = Reads(link, pool, options.apart, tally, self.clock)
         self._changed = asyncio.Event()
         self._num_waiting = 0
@@ -85,11 +88,11 @@ class Runner:
     @property
     def elapsed_s(self) -> float:
         """Since the first read was begun."""
-        return 0.0 if self._began_s is None else time.perf_counter() - self._began_s
+        return 0.0 if self._began_s is None else self._now() - self._began_s
 
     async def run(self, groups: Sequence[Group]) -> None:
         """Asks all; returns when the last running answer has ended, also where the batch was stopped."""
-        self._began_s = time.perf_counter()
+        self._began_s = self._now()
         self._ended = {choice.question.id: asyncio.Event() for group in groups for choice in group.choices}
         tasks: list[asyncio.Task[None]] = []
         wave: list[tuple[Group, Problem | None]] = []
@@ -166,8 +169,11 @@ class Runner:
                     return
                 if before in self._failed:
                     error = Problem("earlier_failed", f"The question {before!r} that it follows failed.")
-                with self.clock.running():
-                    await self._keep(choice, await self._answer(choice, error))
+                with self.clock.running() as watch:
+                    answered = await self._answer(choice, error, watch)
+                    await self._keep(choice, answered)
+                if isinstance(answered, Asked):
+                    self._learn(choice, answered.answer, watch)
         except EngineGoneError as gone:
             self._failed.add(name)
             self._give_up(gone)
@@ -183,7 +189,7 @@ class Runner:
                 del self._in_use[group]
             self._changed.set()
 
-    async def _answer(self, choice: Choice, error: Problem | None) -> Asked | BatchAnswer:
+    async def _answer(self, choice: Choice, error: Problem | None, watch: AnswerWatch) -> Asked | BatchAnswer:
         if error is not None:
             return failed(choice.question, error.code, error.message)
         began_s = time.perf_counter()
@@ -192,7 +198,7 @@ class Runner:
         async def once(reader: Reader) -> Asked:
             async with asyncio.timeout(self._options.timeout_s):
                 return await ask(
-                    reader, choice, self._options.apart, earlier, self._schema, self._answer_tokens, self.clock.came
+                    reader, choice, self._options.apart, earlier, self._schema, self._answer_tokens, watch.came
                 )
 
         try:
@@ -230,6 +236,19 @@ class Runner:
         self._told(answer, self._tally.at(self.elapsed_s))
         if (too_many := self._tally.too_many(self._options.max_failures)) is not None:
             self._stop.ask_for(too_many)
+
+    def _learn(self, choice: Choice, answer: BatchAnswer, watch: AnswerWatch) -> None:
+        """What the answer took; not of one whose document had to be read again for it."""
+        prompt_tokens = answer.prompt_tokens or 0
+        held = choice.num_tokens if answer.cached_tokens is None else answer.cached_tokens
+        if 2 * held >= choice.num_tokens:
+            self.clock.has_answered(
+                watch,
+                tokens=answer.output_tokens or 0,
+                is_cut=answer.is_cut,
+                question_tokens=max(prompt_tokens - held, 1),
+                kind=self._kind,
+            )
 
     def _give_up(self, error: EngineGoneError) -> None:
         self._stop.ask_for(Problem(error.cause.code, error.cause.message))

@@ -188,11 +188,13 @@ def _answer(wanted: _Wanted, columns: Columns) -> int:
 
 async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None) -> Cost:
     from app.batch.bar import batch_bar
+    from app.batch.measure import measure
     from app.batch.run import cost
 
     assistant = await asyncio.to_thread(opened)
     try:
         with terminal.steps() as steps, batch_bar() as bar:
+            await measure(assistant, options, steps)
             return await cost(assistant, file.questions, options, log=log, planned=bar.planned, report=steps)
     finally:
         await assistant.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.batch.rates import load_rates
+from app.batch.learnt import load_rates
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Of a call that computed less, most of the time went elsewhere.
 FEWEST_TOKENS = 256
+# Each token takes the longer the further back it looks: as fast as with so many.
+_AS_LONG = 2_000
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Pace:
     def of(cls, settings: Settings) -> Pace:
         """As fast as in this home's last batch, where there was one."""
         rates = load_rates(settings)
-        return cls(1 / rates.read_token_s if rates is not None else None)
+        return cls(_AS_LONG / rates.reading_s(_AS_LONG) if rates is not None else None)
 
     def note(self, receipt: Receipt | None) -> None:
         """Learns from a call that read something cold, or from what its engine remembers of when it did."""

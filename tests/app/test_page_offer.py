@@ -11,8 +11,8 @@ from rights_kit import owner
 
 from app.answer import Answer, Reading
 from app.assistant import Assistant
-from app.batch.clock import Answering, Work
-from app.batch.rates import keep_work
+from app.batch.clock import AnswerSeen, ReadSeen, Seen
+from app.batch.learnt import keep_seen
 from app.page.documents import Choice
 from app.page.offer import cost_words, whole_offer
 from app.page.pace import Pace
@@ -77,7 +77,8 @@ def test_the_pace_is_that_of_what_was_read_cold(settings: Settings) -> None:
     pace.note(Receipt(3000, 2990, 6, 40.0, 300.0, "p", None, 1500.0))
     assert pace.tokens_per_s == 2000
     settings.home.mkdir(exist_ok=True)
-    keep_work(settings, Work(8000.0, 10.0, 0.0, {1: Answering(1.0, 20.0)}, 2.0, 20.0))
+    answer = AnswerSeen(1.0, 20, False, 10, "", 19, 0.9, 0.1, 1.0, 0.0)
+    keep_seen(settings, Seen((ReadSeen(1.0, 8_000, 10.0, 0.0),), (answer,)))
     assert Pace.of(settings).tokens_per_s == pytest.approx(800)
 
 

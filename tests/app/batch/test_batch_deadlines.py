@@ -20,13 +20,13 @@ from test_batch_plan import chains, choice, flat
 
 from app.assistant import Assistant
 from app.batch.choice import Choice
-from app.batch.clock import Answering, Work
+from app.batch.clock import AnswerSeen, ReadSeen, Seen
 from app.batch.deadline import due, moment
+from app.batch.learnt import keep_seen
 from app.batch.options import BatchOptions
 from app.batch.plan import in_order
 from app.batch.progress import Progress
 from app.batch.question import BatchAnswer, BatchQuestion
-from app.batch.rates import keep_work
 from app.batch.run import cost, open_log, run
 from app.commands import batch as commands_batch
 from app.settings import Settings
@@ -116,9 +116,10 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def taught(settings: Settings) -> None:
-    """An engine that reads 40 tokens in a second and gives 10 tokens of an answer in one."""
+    """An engine that reads 40 tokens in a second and gives the 4 tokens of an answer in 0.4 s."""
     settings.home.mkdir(parents=True, exist_ok=True)
-    keep_work(settings, Work(400, 10.0, 0, {1: Answering(10.0, 100.0)}, 25, 100))
+    answer = AnswerSeen(time.time(), 4, False, 10, "", 3, 0.3, 0.1, 1.0, 0.0)
+    keep_seen(settings, Seen((ReadSeen(time.time(), 4_000, 100.0, 0.0),), (answer,) * 8))
 
 
 async def test_a_batch_answers_by_deadline_says_what_it_cannot_and_marks_what_came_late(

@@ -20,6 +20,7 @@ from platformdirs import user_cache_dir
 from app.answer import Answer
 from app.assistant import Assistant
 from app.batch.cost import cost_words
+from app.batch.measure import measure
 from app.batch.options import BatchOptions
 from app.batch.progress import Progress
 from app.batch.question import BatchAnswer, BatchQuestion
@@ -84,10 +85,11 @@ async def test_a_dry_run_is_right_to_the_token(settings: Settings, tmp_path: Pat
             BatchQuestion(row, str(row), f"What colour is pump {NAMES[row % 3]}, {row}?", f"station-{row % 6}.md")
             for row in range(36)
         ]
-        # How fast this engine is it learns from a batch with instructions of its own: nothing of it is found again.
+        # How long answers are it learns from a batch with instructions of its own: nothing of it is found again.
         await run(
             assistant, questions[:3], BatchOptions(instructions="Answer from the document, and name a paragraph.")
         )
+        await measure(assistant, BatchOptions())
         said = await cost(assistant, questions)
         before = counters(assistant)
         result = await run(assistant, questions)
