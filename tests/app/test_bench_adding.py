@@ -31,15 +31,15 @@ def test_an_invented_folder_is_the_same_each_time(tmp_path: Path) -> None:
     assert all(same)
 
 
-def test_the_command_gives_figures_for_the_document_and_each_number_of_jobs(command: Run, tmp_path: Path) -> None:
+def test_the_command_gives_figures_for_the_document_and_each_number_of_cores(command: Run, tmp_path: Path) -> None:
     """Rates are those of its own counts and seconds; the person's own home stays empty."""
-    sizes = "--pages", "3", "--files", "5", "--jobs", "1", "--jobs", "2", "--embedder", "hashing"
+    sizes = "--pages", "3", "--files", "5", "--cores", "1", "--cores", "2", "--embedder", "hashing"
     code, out, err = command("bench", "ingest", *sizes, "--json")
     assert (code, err) == (0, "")
     told = json.loads(out)
     assert told["document"]["pages"] == 3
     assert 0 < told["document"]["asked_s"] <= told["document"]["done_s"]
-    assert [(one["files"], one["jobs"]) for one in told["folders"]] == [(5, 1), (5, 2)]
+    assert [(one["files"], one["cores"]) for one in told["folders"]] == [(5, 1), (5, 2)]
     for one in told["folders"]:
         assert abs(one["files_a_second"] * one["seconds"] - 5) < 1e-6
     assert command("ls", "--jsonl")[1] == ""
