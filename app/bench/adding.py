@@ -95,7 +95,6 @@ def measure_folder(
         raise Problem(
             "too_few_cores", f"There are {num_cores()} cores here, not {max(cores)}: ask for fewer.", usage=True
         )
-
     files = folder / "files"
     say(f"Making {num_files:,} files")
     write_folder(files, num_files)
