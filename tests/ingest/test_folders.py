@@ -218,7 +218,7 @@ def test_many_files_of_another_embedder_than_the_bases_are_refused_one_by_one(tm
     assert list((tmp_path / "home" / "staging").iterdir()) == []
 
 
-# Adds a folder to a new home, and says which of the heavy packages the process that stores has imported.
+# Adds a folder to a new home, says what became of each file, and what heavy packages the storing process imported.
 STORER = """
 import sys
 from pathlib import Path
@@ -229,7 +229,8 @@ if __name__ == "__main__":
     folder = Path(sys.argv[2])
     corpus = Corpus.open(Path(sys.argv[1]), IngestSettings(embedder="hashing", jobs=2))
     files = [FileToAdd(path, folder) for path in sorted(folder.iterdir())]
-    print(*(added.status for _, added in corpus.add_all(files)), *sorted({"llama_index", "pypdf", "lxml"}.intersection(sys.modules)))
+    print(*(added.status for _, added in corpus.add_all(files)))
+    print(*sorted({"llama_index", "pypdf", "lxml"}.intersection(sys.modules)))
 """
 
 
@@ -244,7 +245,7 @@ def test_from_a_new_bases_first_file_on_others_read_and_split(tmp_path):
         text=True,
         check=True,
     )
-    assert told.stdout.split() == ["ok"] * 6
+    assert told.stdout.splitlines() == ["ok ok ok ok ok ok", ""]
 
 
 def test_sections_are_stored_with_their_document(tmp_path):
