@@ -19,6 +19,7 @@ from ingest.embed_choice import Embedders, not_read
 from ingest.embedding import Embedding
 from ingest.identity import EmbedderIdentity, check_identity
 from ingest.naming import FileToAdd, name_of, storable
+from ingest.passages import load_splitters
 from ingest.prepare import prepare
 from ingest.preparers import Preparers
 from ingest.read import Progress, read
@@ -129,6 +130,8 @@ class Intake:
             staged.discard()
 
     def _prepared(self, staged: Staged, progress: Progress | None) -> tuple[Prepared, EmbedderIdentity]:
+        # Another process reads, so that loading what splits costs no time.
+        threading.Thread(target=load_splitters).start()
         document = read(staged.copy, self._settings, progress, name=staged.name)
         embedder = self._embedders.in_use()
         made_by = _identity_of(embedder)

@@ -50,9 +50,13 @@ def _splitter(embedder: Embedder, chunk_tokens: int) -> Callable[[str], list[str
     return cut
 
 
+def load_splitters() -> None:
+    """Imports what splitting needs, a second's work; else the first document does. Safe to call in any thread."""
+    _llama_index()
+
+
 @cache
 def _llama_index() -> Any:
-    """Imported once, with the first document."""
     with uncollected():
         import llama_index.core.node_parser
         import llama_index.core.schema

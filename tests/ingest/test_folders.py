@@ -7,16 +7,19 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from pdf_maker import pdf
 
+from ingest import intake
 from ingest.corpus import Corpus, IngestSettings
 from ingest.document import IngestError
 from ingest.embed_hashing import HashingEmbedder
 from ingest.naming import FileToAdd
+from ingest.read import read
 from ingest.sections import split_sections
 
 ROOT = Path(__file__).parents[2]
@@ -262,3 +265,20 @@ def test_sections_are_stored_with_their_document(tmp_path):
     assert stored == split_sections(
         corpus.read_document(added.document_id), corpus.paragraphs(added.document_id), settings.section_tokens
     )
+
+
+def test_what_splits_is_loaded_while_the_file_is_read(tmp_path, monkeypatch):
+    """Reading is another process's work: a first document need not wait for the one after the other."""
+    loading = threading.Event()
+    seen = []
+
+    def watched(*arguments, **options):
+        seen.append(loading.wait(timeout=60))
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(intake, "load_splitters", loading.set)
+    monkeypatch.setattr(intake, "read", watched)
+    (tmp_path / "a.md").write_text("The amber pump starts at dawn.")
+    corpus = Corpus.open(tmp_path / "home", SETTINGS)
+    assert corpus.add(tmp_path / "a.md").status == "ok"
+    assert seen == [True]
