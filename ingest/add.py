@@ -141,11 +141,8 @@ class Adding:
     def _difference(self, held: str, prepared: Prepared) -> Difference:
         budget = self._settings.section_tokens
         old, paragraphs = self._store.document(held), self._store.paragraphs(held)
-        new = prepared.document, prepared.paragraphs
-        return compare(
-            Version(old, paragraphs, split_sections(old, paragraphs, budget)),
-            Version(*new, split_sections(*new, budget)),
-        )
+        new = Version(prepared.document, prepared.paragraphs, prepared.sections)
+        return compare(Version(old, paragraphs, split_sections(old, paragraphs, budget)), new)
 
 
 def _digest(path: Path) -> str:

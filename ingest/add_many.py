@@ -40,8 +40,8 @@ class ManyFiles:
 
     Args:
         read_here: Reads and splits a copy in this process.
-        identity: The base's embedder; None before its first document, which decides it.
-        start: Makes the processes that read; None where there are none (one job, one file).
+        identity: The embedder in use.
+        start: Makes the processes that read and split for an embedder; None where there are none (one job, one file).
         jobs: How many they are.
     """
 
@@ -51,8 +51,8 @@ class ManyFiles:
         store: Store,
         kb: str,
         read_here: ReadHere,
-        identity: Callable[[], EmbedderIdentity | None],
-        start: Callable[[], Preparers] | None,
+        identity: Callable[[], EmbedderIdentity],
+        start: Callable[[EmbedderIdentity], Preparers] | None,
         jobs: int,
     ) -> None:
         self._adding = adding
@@ -62,7 +62,7 @@ class ManyFiles:
         self._identity = identity
         self._start = start
         self._most = 1 if start is None else _AHEAD_A_JOB * jobs
-        self._preparers: Preparers | None = None
+        self._side: tuple[Preparers, EmbedderIdentity] | None = None
         self._coming: deque[_Coming] = deque()
         self._names: dict[str, str] = {}
 
@@ -71,7 +71,7 @@ class ManyFiles:
         waiting = deque(files)
         try:
             while waiting or self._coming:
-                while waiting and len(self._coming) < self._most and (not self._coming or self._identity()):
+                while waiting and len(self._coming) < self._most:
                     self._coming.append(self._begun(waiting.popleft()))
                 one = self._coming.popleft()
                 try:
@@ -84,8 +84,8 @@ class ManyFiles:
                         self._names.pop(one.at.name, None)
                 yield Taken(one.file, result)
         finally:
-            if self._preparers is not None:
-                self._preparers.close()
+            if self._side is not None:
+                self._side[0].close()
             for one in self._coming:
                 if isinstance(one.at, Staged):
                     one.at.discard()
@@ -99,14 +99,19 @@ class ManyFiles:
         if not isinstance(staged, Staged):
             return _Coming(file, staged)
         self._names[name] = file.source
-        if self._start is None or self._identity() is None:
-            return _Coming(file, staged)
+        return _Coming(file, staged, self._submitted(staged))
+
+    def _submitted(self, staged: Staged) -> Future[Prepared | Refused] | None:
+        """None where it is read here: by itself, or because the processes can't be had; its turn then says why."""
+        if self._start is None:
+            return None
         try:
-            if self._preparers is None:
-                self._preparers = self._start()
-            return _Coming(file, staged, self._preparers.submit(staged.copy, name, staged.suffix))
-        except BrokenProcessPool:
-            return _Coming(file, staged)
+            if self._side is None:
+                wanted = self._identity()
+                self._side = self._start(wanted), wanted
+            return self._side[0].submit(staged.copy, staged.name, staged.suffix)
+        except (BrokenProcessPool, IngestError):
+            return None
 
     def _finished(self, one: _Coming) -> Outcome:
         if isinstance(one.at, Exception):
@@ -117,8 +122,7 @@ class ManyFiles:
         return self._adding.store(one.at, prepared, identity)
 
     def _prepared(self, staged: Staged, future: Future[Prepared | Refused] | None) -> tuple[Prepared, EmbedderIdentity]:
-        identity = self._identity()
-        if future is None or identity is None:
+        if future is None or self._side is None:
             return self._read_here(staged)
         try:
             prepared = future.result()
@@ -126,4 +130,7 @@ class ManyFiles:
             return self._read_here(staged)
         if isinstance(prepared, Refused):
             raise IngestError(prepared.code, prepared.message)
-        return prepared, identity
+        split_for = self._side[1]
+        if self._identity() != split_for:  # a rebuild put another embedder's passages in place meanwhile
+            return self._read_here(staged)
+        return prepared, split_for

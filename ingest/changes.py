@@ -28,12 +28,15 @@ class Prepared:
 
     Attributes:
         words: For each passage what it is found by, with blanks between.
+        sections: Those of `section_tokens`, the budget that is set.
     """
 
     document: Document
     paragraphs: tuple[Paragraph, ...]
     passages: tuple[Passage, ...]
     words: tuple[str, ...]
+    sections: tuple[Section, ...]
+    section_tokens: int
     num_tokens: int
     suffix: str
     num_bytes: int
@@ -164,10 +167,7 @@ class Changes:
         """Keeps the sections of a budget; the same document and budget give the same sections, so the first stays."""
         with self._database.writing() as connection:
             if _exists(connection, document_id):
-                connection.executemany(
-                    "INSERT OR IGNORE INTO sections VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                    [(document_id, budget, *astuple(section)) for section in sections],
-                )
+                _insert_sections(connection, document_id, budget, sections)
 
     def _sweep_files(self) -> None:
         sweep(self._database, self._files)
@@ -229,6 +229,16 @@ def _insert(connection: sqlite3.Connection, prepared: Prepared) -> None:
     )
     for passage, words in zip(prepared.passages, prepared.words, strict=True):
         _insert_passage(connection, document.id, document.text, passage, words, None)
+    _insert_sections(connection, document.id, prepared.section_tokens, prepared.sections)
+
+
+def _insert_sections(
+    connection: sqlite3.Connection, document_id: str, budget: int, sections: Sequence[Section]
+) -> None:
+    connection.executemany(
+        "INSERT OR IGNORE INTO sections VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        [(document_id, budget, *astuple(section)) for section in sections],
+    )
 
 
 def insert_passages(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -17,6 +18,23 @@ Result = TypeVar("Result")
 def num_cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def held_to(number: int) -> Iterator[None]:
+    """Keeps this thread, and the processes that it starts in the block, to the first `number` of its cores.
+
+    Where the system can't do that, all of them stay.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:number])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def over_cores(

@@ -19,6 +19,7 @@ import numpy as np
 from ingest.cores import num_cores, over_cores
 from ingest.document import IngestError
 from ingest.embed import BatchDone, Vectors
+from ingest.loading import uncollected
 from ingest.scale import Scale
 
 # Small: each is as long as its longest text, and every core has one of its own.
@@ -176,8 +177,9 @@ def _short_floats() -> contextlib.AbstractContextManager[Any]:
 
 def _loaded(name: str, source: str, offline: bool) -> Any:
     try:
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
+        with uncollected():
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging
     except ImportError as error:
         raise IngestError(
             "embedder_missing", f"sentence-transformers can't be loaded ({error}): run `make env` again."
@@ -190,7 +192,8 @@ def _loaded(name: str, source: str, offline: bool) -> Any:
 
     try:
         try:
-            model = opened(local=True)
+            with uncollected():  # its classes are imported here
+                model = opened(local=True)
         except (OSError, ValueError):
             if offline:
                 raise

@@ -14,10 +14,12 @@ from ingest.behind import Behind
 from ingest.changes import Prepared
 from ingest.cores import num_cores
 from ingest.database import Database
+from ingest.embed import Embedder
 from ingest.embed_choice import Embedders, not_read
 from ingest.embedding import Embedding
-from ingest.identity import EmbedderIdentity, check_identity, identity
+from ingest.identity import EmbedderIdentity, check_identity
 from ingest.naming import FileToAdd, name_of, storable
+from ingest.passages import load_splitters
 from ingest.prepare import prepare
 from ingest.preparers import Preparers
 from ingest.read import Progress, read
@@ -85,8 +87,8 @@ class Intake:
             self._store,
             kb,
             lambda staged: self._prepared(staged, _of_file(progress, staged.name)),
-            self._identity,
-            None if only_here else lambda: Preparers(jobs, self._settings, self._embedders.in_use().name, progress),
+            lambda: _identity_of(self._embedders.in_use()),
+            None if only_here else lambda embedder: Preparers(jobs, self._settings, embedder.name, progress),
             jobs,
         )
         with Behind(lambda stop: self.embed_missing(None, _of_file(progress, ""), stop)) as behind:
@@ -128,18 +130,15 @@ class Intake:
             staged.discard()
 
     def _prepared(self, staged: Staged, progress: Progress | None) -> tuple[Prepared, EmbedderIdentity]:
+        # Another process reads, so that loading what splits costs no time.
+        threading.Thread(target=load_splitters).start()
         document = read(staged.copy, self._settings, progress, name=staged.name)
         embedder = self._embedders.in_use()
-        made_by = EmbedderIdentity(embedder.name, embedder.dimension)
+        made_by = _identity_of(embedder)
         with self._database.reading() as connection:
             check_identity(connection, made_by, bind=False)
         num_bytes = staged.copy.stat().st_size
         return prepare(document, embedder, self._settings, staged.suffix, num_bytes, progress), made_by
-
-    def _identity(self) -> EmbedderIdentity | None:
-        """The embedder of the base where it is also the one in use."""
-        with self._database.reading() as connection:
-            return identity(connection)
 
     def _added(self, path: Path, kb: str, outcome: Outcome, seconds: float) -> Added:
         told = self._tell(outcome.document_id, kb)
@@ -171,6 +170,10 @@ class Intake:
             warnings,
             outcome.difference,
         )
+
+
+def _identity_of(embedder: Embedder) -> EmbedderIdentity:
+    return EmbedderIdentity(embedder.name, embedder.dimension)
 
 
 def _of_file(progress: Callable[[str, str, int, int], None] | None, name: str) -> Progress | None:

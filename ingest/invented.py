@@ -17,6 +17,7 @@ from ingest.document import Document, IngestError, Page, Paragraph, Passage
 from ingest.embed import BatchDone, Vectors
 from ingest.keywords import COMMON_WORDS
 from ingest.scale import Scale
+from ingest.settings import IngestSettings
 
 DIMENSION = 384
 PASSAGES_A_DOCUMENT, PASSAGES_A_PAGE = 300, 3
@@ -100,6 +101,8 @@ class InventedBase:
             tuple(Paragraph(*span) for span in spans),
             tuple(Passage(*span) for span in spans),
             tuple(passage_words(text) for text in texts),
+            (),  # worked out where somebody asks for them
+            IngestSettings().section_tokens,
             sum(len(text) // 4 for text in texts),
             ".txt",
             len(document.text),

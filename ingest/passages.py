@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 from ingest.document import Document, Passage
 from ingest.embed import Embedder
+from ingest.loading import uncollected
 from ingest.sentences import sentence_spans, shorter_spans, trimmed
 
 # A cut is estimated by LlamaIndex as the sum of its parts' tokens, which can fall short by a few.
@@ -34,9 +37,7 @@ def split_passages(document: Document, embedder: Embedder, passage_tokens: int |
 
 
 def _splitter(embedder: Embedder, chunk_tokens: int) -> Callable[[str], list[str]]:
-    from llama_index.core.node_parser import SentenceSplitter
-
-    splitter = SentenceSplitter(
+    splitter = _llama_index().node_parser.SentenceSplitter(
         chunk_size=chunk_tokens,
         chunk_overlap=0,
         tokenizer=lambda text: range(embedder.count_tokens(text)),
@@ -45,7 +46,22 @@ def _splitter(embedder: Embedder, chunk_tokens: int) -> Callable[[str], list[str
         include_metadata=False,
         include_prev_next_rel=False,
     )
-    return splitter.split_text
+    cut: Callable[[str], list[str]] = splitter.split_text
+    return cut
+
+
+def load_splitters() -> None:
+    """Imports what splitting needs, a second's work; else the first document does. Safe to call in any thread."""
+    _llama_index()
+
+
+@cache
+def _llama_index() -> Any:
+    with uncollected():
+        import llama_index.core.node_parser
+        import llama_index.core.schema
+
+    return llama_index.core
 
 
 def _sentences(text: str) -> list[str]:
@@ -64,12 +80,9 @@ def _blocks(document: Document, start: int, end: int) -> Iterator[tuple[int, int
     if document.kind != "md":
         yield from trimmed(document.text, start, end)
         return
-    from llama_index.core.node_parser import MarkdownNodeParser
-    from llama_index.core.schema import TextNode
-
-    nodes = MarkdownNodeParser(include_metadata=False, include_prev_next_rel=False).get_nodes_from_node(
-        TextNode(text=document.text[start:end])
-    )
+    core = _llama_index()
+    parser = core.node_parser.MarkdownNodeParser(include_metadata=False, include_prev_next_rel=False)
+    nodes = parser.get_nodes_from_node(core.schema.TextNode(text=document.text[start:end]))
     yield from locate([node.text for node in nodes], document.text, start)
 
 

@@ -1,4 +1,4 @@
-"""Decides what is worked out of a document before the base is touched: paragraphs, passages and their words.
+"""Decides what is worked out of a document before the base is touched: paragraphs, sections, passages and their words.
 
 It needs the embedder's tokenizer alone, so its model can still be loading.
 """
@@ -11,7 +11,7 @@ from ingest.embed import Embedder
 from ingest.paragraphs import split_paragraphs
 from ingest.passages import split_passages
 from ingest.read import Progress
-from ingest.sections import paragraph_tokens
+from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 
 
@@ -29,7 +29,10 @@ def prepare(
     paragraphs = split_paragraphs(document)
     passages = split_passages(document, embedder, settings.passage_tokens)
     words = tuple(passage_words(document.text[passage.start : passage.end]) for passage in passages)
-    num_tokens = sum(paragraph_tokens(document, paragraphs))
+    sections = split_sections(document, paragraphs, settings.section_tokens)
+    num_tokens = sum(section.num_tokens for section in sections)
     if progress:
         progress("split", 1, 1)
-    return Prepared(document, paragraphs, passages, words, num_tokens, suffix, num_bytes)
+    return Prepared(
+        document, paragraphs, passages, words, sections, settings.section_tokens, num_tokens, suffix, num_bytes
+    )

@@ -6,6 +6,7 @@ and pages stay in the write-ahead log until it is emptied. A mark in the base sa
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -46,7 +47,8 @@ def sweep(database: Database, files: Path) -> None:
 def stray_files(connection: sqlite3.Connection, files: Path) -> list[Path]:
     """Original files that belong to no document; to be asked under the write lock."""
     stored = {row["id"] for row in connection.execute("SELECT id FROM documents")}
-    return [path for path in sorted(files.iterdir()) if path.name.split(".")[0] not in stored]
+    # By names alone: this is asked after each change, of as many files as there are documents.
+    return [files / name for name in sorted(os.listdir(files)) if name.partition(".")[0] not in stored]
 
 
 def clear_up(database: Database, files: Path, passing: Iterable[Path]) -> None:

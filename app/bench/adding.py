@@ -43,10 +43,15 @@ class DocumentFigures:
 
 @dataclass(frozen=True)
 class FolderFigures:
-    """A folder of small files: `readonce add` until all can be asked and are found by meaning."""
+    """A folder of small files: `readonce add` until all can be asked and are found by meaning.
+
+    Attributes:
+        cores: All that the command had, with as many jobs. Jobs alone would not do: with one job too, a second core
+            embeds while the first reads.
+    """
 
     files: int
-    jobs: int
+    cores: int
     seconds: float
     again_s: float
 
@@ -76,20 +81,30 @@ def measure_document(folder: Path, num_pages: int, embedder: str, say: Callable[
 
 
 def measure_folder(
-    folder: Path, num_files: int, jobs: tuple[int, ...], embedder: str, say: Callable[[str], None]
+    folder: Path, num_files: int, cores: tuple[int, ...], embedder: str, say: Callable[[str], None]
 ) -> list[FolderFigures]:
-    """The same folder once for each number of `jobs`, each into a home of its own. Blocking, minutes."""
+    """The same folder once for each number of `cores`, each into a home of its own. Blocking, minutes.
+
+    Raises:
+        Problem: `too_few_cores`, `bench_failed`.
+    """
+    from ingest.cores import held_to, num_cores
     from ingest.invented_files import write_folder
 
+    if max(cores) > num_cores():
+        raise Problem(
+            "too_few_cores", f"There are {num_cores()} cores here, not {max(cores)}: ask for fewer.", usage=True
+        )
     files = folder / "files"
     say(f"Making {num_files:,} files")
     write_folder(files, num_files)
     measured = []
-    for number in jobs:
-        say(f"Adding them with --jobs {number}")
-        home = folder / f"jobs{number}"
-        seconds = _run(["add", str(files), "--jsonl", "--jobs", str(number)], home, embedder)[1]
-        again_s = _run(["add", str(files), "--jsonl", "--jobs", str(number)], home, embedder)[1]
+    for number in cores:
+        say(f"Adding them on {number} of {num_cores()} cores")
+        add, home = ["add", str(files), "--jsonl", "--jobs", str(number)], folder / f"cores{number}"
+        with held_to(number):
+            seconds = _run(add, home, embedder)[1]
+            again_s = _run(add, home, embedder)[1]
         measured.append(FolderFigures(num_files, number, seconds, again_s))
     return measured
 

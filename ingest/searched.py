@@ -1,0 +1,123 @@
+"""Decides what a question is searched with: the embedder in use, a dictionary, a reranker; and what hits are joined."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+
+from ingest.changes import Changes
+from ingest.database import Database
+from ingest.dictionary import LANGUAGES, Concept, Dictionary
+from ingest.document import IngestError
+from ingest.embed import Embedder
+from ingest.embed_choice import Embedders
+from ingest.language import language_of
+from ingest.neighbours import PASSAGES_A_PLACE, places
+from ingest.rerank import MOST_READ, Reranker, reranked
+from ingest.scope import ANYTHING, Filters, Scope
+from ingest.search import Hit, Lookup, search
+from ingest.settings import IngestSettings
+from ingest.shelf import Shelf
+from ingest.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+class SearchedShelf(Shelf):
+    """Documents whose passages are found by questions. Safe for several threads."""
+
+    def __init__(
+        self,
+        settings: IngestSettings,
+        database: Database,
+        store: Store,
+        changes: Changes,
+        lookup: Lookup,
+        embedders: Embedders,
+        dictionary: Dictionary | None,
+        reranker: Reranker | None,
+    ) -> None:
+        super().__init__(settings, database, store, changes)
+        self._lookup = lookup
+        self._embedders = embedders
+        self._dictionary = dictionary
+        self._reranker = reranker
+
+    def search(
+        self,
+        question: str,
+        *,
+        kb: str | None = "default",
+        doc_ids: Sequence[str] | None = None,
+        k: int = 10,
+        also: Sequence[str] = (),
+        filters: Filters | None = None,
+        across: bool = False,
+    ) -> tuple[Hit, ...]:
+        """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
+
+        Args:
+            also: The question in other words or languages, searched beside it.
+            filters: What a hit has to be (None: anything), looked at before ranking.
+            across: Documents in other languages than the question's are searched by a dictionary too.
+
+        Raises:
+            IngestError: `embedder_changed`.
+        """
+        scope = Scope(kb, None if doc_ids is None else tuple(doc_ids), filters or ANYTHING)
+        if self._embedders.base_name is None:
+            return ()
+        try:
+            return self._searched(question, scope, k, also, across)
+        except IngestError as error:
+            # Between choosing the base's embedder and searching, a rebuild put another one's passages in place.
+            if error.code != "embedder_changed" or self._embedders.in_use().name != self._embedders.base_name:
+                raise
+            return self._searched(question, scope, k, also, across)
+
+    def _searched(self, question: str, scope: Scope, k: int, also: Sequence[str], across: bool) -> tuple[Hit, ...]:
+        embedder = self.embedder
+        concepts = self._concepts(question, self.languages(scope.kb, scope.doc_ids)) if across else {}
+        with self._database.reading() as connection:
+            wanted = k if self._reranker is None else max(k, MOST_READ)
+            hits = search(connection, self._lookup, embedder, question, scope, wanted, also, concepts)
+        return hits if self._reranker is None else reranked(self._reranker, question, hits)[:k]
+
+    def _concepts(self, question: str, languages: Sequence[str]) -> dict[str, tuple[Concept, ...]]:
+        """What a question asks about, by language, where one of `languages` is another that the dictionary knows."""
+        own = language_of(question)
+        if self._dictionary is None or own is None or not LANGUAGES.intersection(languages) - {own}:
+            return {}
+        try:
+            said = {language: self._dictionary.concepts(question, language) for language in (own, *languages)}
+        except (OSError, EOFError, sqlite3.Error) as error:
+            _log.warning("The search goes on without the dictionary: %s", error)
+            return {}
+        return {language: concepts for language, concepts in said.items() if concepts}
+
+    def get_ready(self) -> None:
+        """Loads what a search needs, so that the first question does not wait for it. Blocking: seconds."""
+        if self.kbs():
+            self.search("ready", kb=None, k=1)
+
+    def places(
+        self,
+        question: str,
+        *,
+        kb: str | None = "default",
+        doc_ids: Sequence[str] | None = None,
+        k: int = 10,
+        also: Sequence[str] = (),
+        filters: Filters | None = None,
+        across: bool = False,
+    ) -> tuple[Hit, ...]:
+        """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
+        wanted = PASSAGES_A_PLACE * k
+        found = self.search(question, kb=kb, doc_ids=doc_ids, k=wanted, also=also, filters=filters, across=across)
+        return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
+
+    @property
+    def embedder(self) -> Embedder:
+        """The one in use; loaded when first asked for (seconds)."""
+        return self._embedders.in_use()
