@@ -189,6 +189,10 @@ def eval_retrieval(
         terminal.say(
             f"The model said {measured.num_said_again} of them again; {measured.model_ms:.0f} ms each (median)."
         )
+    if measured.weighed_ms is not None:
+        terminal.say(
+            f"For {measured.num_weighed} it weighed what was found; {measured.weighed_ms:.0f} ms each (median)."
+        )
 
 
 def _reading_words(reading: Reading) -> str:
