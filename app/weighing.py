@@ -56,7 +56,7 @@ class Weighing:
             kb: Whose question it is: what the engine caches of it is shared with no other base.
             timeout_s: After so long those that were not weighed yet are left; the first are weighed first.
         """
-        if timeout_s <= 0 or not await asyncio.to_thread(is_able, engine.model):
+        if not texts or timeout_s <= 0 or not await asyncio.to_thread(is_able, engine.model):
             return (None,) * len(texts)
         door = asyncio.Semaphore(AT_ONCE)
 

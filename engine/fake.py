@@ -122,7 +122,7 @@ class FakeEngine:
     async def log_probabilities(self, prompt: Prompt) -> tuple[float, ...]:
         async for _ in self._stream(prompt, Sampling(max_tokens=1), self._words.end, reads_cache=False):
             pass
-        return log_probabilities(prompt)
+        return log_probabilities(prompt.token_ids, prompt.prefix.num_tokens)
 
     async def warm(self, prefix: Prefix) -> Receipt:
         receipt: Receipt | None = None
