@@ -63,7 +63,7 @@ class Measured:
 
 
 SayAgain = Callable[[str, tuple[str, ...]], tuple[str, ...]]
-WeighTexts = Callable[[str, tuple[str, ...], Sequence[str]], Sequence[float | None]]
+WeighTexts = Callable[[str, Sequence[str]], Sequence[float | None]]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class Help:
     Attributes:
         say_again: Takes a question and the languages of what is searched; gives the model's wordings. Blocking. None
             where there is no model: a dictionary alone helps.
-        weigh: Takes a question, the model's wordings and what was found: see `ingest.rerank.Weigh`. Blocking. None
-            where there is no model.
+        weigh: Takes a question and what was found: see `ingest.rerank.Weigh`. Blocking. None where there is no model.
         always: For every question; else for those whose own words find little.
     """
 
@@ -123,7 +122,7 @@ def retrieval(
                         hits = base.hits(text, also, across=True, weigh=noting(found))
                     if helped_by.weigh is not None:
                         with times.of("weighed"):
-                            weights = helped_by.weigh(text, also, found)
+                            weights = helped_by.weigh(text, found)
                         by_text = known(found, weights)
                         if by_text:
                             hits = base.hits(text, also, across=True, weigh=looking_up(by_text))

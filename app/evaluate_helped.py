@@ -59,10 +59,10 @@ async def retrieval_with_help(
         asked = helping.wordings(engine, tokenizer, question, kb=_KB, languages=languages)
         return asyncio.run_coroutine_threadsafe(asked, loop).result()
 
-    def weigh(question: str, also: tuple[str, ...], texts: Sequence[str]) -> Sequence[float | None]:
+    def weigh(question: str, texts: Sequence[str]) -> Sequence[float | None]:
         left_s = until - loop.time()
         whole = as_one((), question)
-        asked = weighing.weights(engine, tokenizer, whole, also, texts, kb=_KB, timeout_s=left_s)
+        asked = weighing.weights(engine, tokenizer, whole, texts, kb=_KB, timeout_s=left_s)
         return asyncio.run_coroutine_threadsafe(asked, loop).result()
 
     try:

@@ -99,7 +99,7 @@ class Finder:
             planned = await asyncio.to_thread(choose, also=also, across=True, weigh=noting(found))
             left_s = until - asyncio.get_running_loop().time()
             whole = as_one(earlier, question)
-            weights = await self._weighing.weights(*at_hand, whole, also, found, kb=kb, timeout_s=left_s)
+            weights = await self._weighing.weights(*at_hand, whole, found, kb=kb, timeout_s=left_s)
         by_text = known(found, weights)
         return (
             await asyncio.to_thread(choose, also=also, across=True, weigh=looking_up(by_text)) if by_text else planned

@@ -154,7 +154,11 @@ Pack = Annotated[
 
 
 HelpByModel = Annotated[
-    bool, typer.Option("--help-by-model", help="The model says questions again (search_help); starts an engine.")
+    bool,
+    typer.Option(
+        "--help-by-model",
+        help="The model says questions again and weighs what is found (search_help); starts an engine.",
+    ),
 ]
 
 

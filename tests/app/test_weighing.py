@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+
 import pytest
 from library import LIBRARY, METRO, FakePower, long_text, write
 
@@ -18,9 +19,9 @@ QUESTION = "What does a lost card cost?"
 TEXTS = ("Maps are kept in the cellar.", "A lost card is replaced, for what it did cost.", "Zzz.")
 
 
-async def weights(engine, tokenizer, texts=TEXTS, weighing=None, also=(), timeout_s=30.0, question=QUESTION):
+async def weights(engine, tokenizer, texts=TEXTS, weighing=None, timeout_s=30.0):
     weighing = weighing or Weighing()
-    return await weighing.weights(engine, tokenizer, question, also, texts, kb="default", timeout_s=timeout_s)
+    return await weighing.weights(engine, tokenizer, QUESTION, texts, kb="default", timeout_s=timeout_s)
 
 
 def likely(tokenizer, question: str, text: str) -> float:
@@ -74,15 +75,12 @@ async def test_a_passage_weighs_the_mean_likelihood_of_the_question_after_it(eng
     assert max(found) == found[1]
 
 
-async def test_a_passage_in_another_language_is_weighed_with_the_question_in_it(engine, tokenizer):
-    """Where it was translated; else with the question as it stands."""
-    translated = "丢失的读者卡多少钱？"
-    both = (TEXTS[1], "读者卡丢失后补办需三元。")
-    assert await weights(engine, tokenizer, both, also=("The fee for a card.", translated)) == (
-        likely(tokenizer, QUESTION, both[0]),
-        likely(tokenizer, translated, both[1]),
-    )
-    assert await weights(engine, tokenizer, both[1:]) == (likely(tokenizer, QUESTION, both[1]),)
+async def test_a_passage_in_another_language_is_not_weighed(engine, tokenizer):
+    """Nor is the engine asked about it."""
+    chinese = "读者卡丢失后补办需三元。"
+    found = await weights(engine, tokenizer, (chinese, *TEXTS))
+    assert found == (None, *(likely(tokenizer, QUESTION, text) for text in TEXTS))
+    assert len(engine.calls) == len(TEXTS)
 
 
 async def test_what_is_not_weighed_in_time_is_left_and_told_to_stop(stuck, tokenizer):
@@ -121,8 +119,11 @@ async def test_the_second_time_nothing_is_weighed_again(engine, tokenizer):
     assert len(engine.calls) == len(TEXTS)
 
 
-async def test_nothing_found_is_nothing_to_weigh(engine, tokenizer):
+async def test_one_alone_or_none_is_not_weighed(engine, tokenizer):
+    """Its place would stay what it is."""
     assert await weights(engine, tokenizer, ()) == ()
+    assert await weights(engine, tokenizer, TEXTS[:1]) == (None,)
+    assert engine.calls == []
 
 
 async def test_an_engine_that_fails_leaves_the_order_as_it_was(tokenizer):
