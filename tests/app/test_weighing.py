@@ -8,6 +8,7 @@ import pytest
 from library import LIBRARY, METRO, FakePower, long_text, write
 
 from app.assistant import Assistant
+from app.plan import plan
 from app.weighing import AT_ONCE, Weighing, is_able, laid_out
 from app.weights import known, looking_up, noting
 from engine.base import EngineError, Prompt
@@ -161,8 +162,8 @@ def three(assistant: Assistant, tmp_path) -> Assistant:
 
 
 async def section_read(assistant: Assistant, power: FakePower) -> str:
-    """The title of the section that is read for `UNCERTAIN`, whose wordings are of no use."""
-    power.engine.enqueue(UNCERTAIN, UNCERTAIN, UNCERTAIN)
+    """The title of the section that is read for `UNCERTAIN`, of which the model finds no other words."""
+    power.engine.enqueue("", "", "")
     planned = await assistant._finder.plan(UNCERTAIN, assistant.start, kb="default")
     (section,) = planned.sections
     return section.title
@@ -171,12 +172,11 @@ async def section_read(assistant: Assistant, power: FakePower) -> str:
 async def test_what_a_search_is_not_sure_of_is_weighed(three, power: FakePower):
     """The first that are found, each in a prompt of its own."""
     await section_read(three, power)
-    told = [power.tokenizer.decode(prompt.prefix.token_ids) for prompt in weighed_calls(power)]
-    texts = [hit.text.strip() for hit in three.corpus.search(UNCERTAIN, k=MOST_WEIGHED, across=True)]
-    assert sorted(told) == sorted(
-        power.tokenizer.decode(laid_out(power.tokenizer, UNCERTAIN, text, "default").prefix.token_ids) for text in texts
-    )
-    assert len(told) == MOST_WEIGHED
+    found: list[str] = []
+    plan(three.corpus, UNCERTAIN, kb="default", across=True, weigh=noting(found))
+    asked = {laid_out(power.tokenizer, UNCERTAIN, text, "default").token_ids for text in found}
+    assert {prompt.token_ids for prompt in weighed_calls(power)} == asked
+    assert len(asked) == MOST_WEIGHED
 
 
 async def test_what_weighs_most_has_a_say_in_what_is_read(three, power: FakePower, monkeypatch):

@@ -73,7 +73,7 @@ async def test_the_tails_logarithms_come_back_and_one_id_is_asked_for(double: Do
         (told(None, place(4, -3.0), place(5, -4.0), place(7, -0.5)), "engine_failed", "same version"),
         (told(None, place(4, -3.0), place(5, -4.0), place(7, -0.5), place(9, -1.0)), "engine_failed", "same version"),
         ((200, {"choices": []}), "engine_failed", "same version"),
-        ((404, {"error": {"message": "Not Found"}}), "engine_failed", "HTTP 404"),
+        ((404, {"error": {"message": "Not Found"}}), "engine_failed", "does not know the model or the route"),
     ],
 )
 async def test_an_answer_without_them_is_one_sentence(double: Double, answer: Any, code: str, sentence: str) -> None:
