@@ -55,7 +55,7 @@ class Weighing:
             timeout_s: After so long those that were not weighed yet are left; the first are weighed first.
         """
         own = language_of(question)
-        weighable = [text for text in texts if language_of(text) == own]
+        weighable = list(dict.fromkeys(text for text in texts if language_of(text) == own))
         if len(weighable) < 2 or timeout_s <= 0 or not await asyncio.to_thread(is_able, engine.model):
             return (None,) * len(texts)
         door = asyncio.Semaphore(AT_ONCE)

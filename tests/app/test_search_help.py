@@ -178,7 +178,6 @@ async def test_the_switch_turns_it_off_and_always_on(settings: Settings, power: 
         names = [call.prompt.prefix.name for call in power.engine.calls[before:]]
         wordings = [name for name in names if name.startswith("/search/") and name != "/search/weighed"]
         assert len(wordings) == asked
-        assert ("/search/weighed" in names) == (asked > 0)
         await one.close()
 
 
@@ -209,7 +208,7 @@ async def test_help_is_measured_beside_the_same_searches(settings, power: FakePo
     assert [hits["1"][0]["doc_id"], hits["2"][0]["doc_id"]] == ["a", "a"]
     assert (measured.num_helped, measured.num_said_again, measured.num_without_hits) == (1, 1, 0)
     assert None not in (measured.search_ms, measured.model_ms, measured.helped_ms, measured.weighed_ms)
-    assert measured.num_weighed == 1
+    assert measured.num_weighed == 0  # what it found is in another language than the question
     assert power.released == [False]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from library import LIBRARY, METRO, FakePower, long_text, write
 
 from app.assistant import Assistant
+from app.evaluate_helped import retrieval_with_help
 from app.plan import plan
 from app.weighing import AT_ONCE, Weighing, is_able, laid_out
 from app.weights import known, looking_up, noting
@@ -170,13 +172,14 @@ async def section_read(assistant: Assistant, power: FakePower) -> str:
 
 
 async def test_what_a_search_is_not_sure_of_is_weighed(three, power: FakePower):
-    """The first that are found, each in a prompt of its own."""
+    """The first that are found, each in a prompt of its own, and the same text once."""
     await section_read(three, power)
     found: list[str] = []
     plan(three.corpus, UNCERTAIN, kb="default", across=True, weigh=noting(found))
     asked = {laid_out(power.tokenizer, UNCERTAIN, text, "default").token_ids for text in found}
-    assert {prompt.token_ids for prompt in weighed_calls(power)} == asked
-    assert len(asked) == MOST_WEIGHED
+    assert len(found) == MOST_WEIGHED
+    calls = [prompt.token_ids for prompt in weighed_calls(power)]
+    assert (len(calls), set(calls)) == (len(asked), asked)
 
 
 async def test_what_weighs_most_has_a_say_in_what_is_read(three, power: FakePower, monkeypatch):
@@ -207,3 +210,19 @@ async def test_nothing_is_weighed_where_the_settings_leave_the_model_out(three, 
     await reading(one, UNCERTAIN)
     assert power.num_connects == 1
     assert weighed_calls(power) == []
+
+
+async def test_weighing_is_measured_beside_the_same_searches(settings, power: FakePower, tmp_path):
+    """For the question that finds little by itself: once, and how long it was waited for."""
+    pack = tmp_path / "pack"
+    pack.mkdir()
+    write(pack, "a.md", long_text(12))
+    (pack / "documents.jsonl").write_text(json.dumps({"id": "a", "path": "a.md", "text": long_text(12)}))
+    rows = [{"id": "1", "question": UNCERTAIN}, {"id": "2", "question": "Pump Hazel runs at 1096 revolutions, painted"}]
+    (pack / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    power.engine.enqueue("", "")
+    out = tmp_path / "r.jsonl"
+    measured = await retrieval_with_help(pack, out, tmp_path / "eval", settings, None, power)  # type: ignore[arg-type]
+    assert (measured.num_helped, measured.num_said_again, measured.num_weighed) == (1, 0, 1)
+    assert measured.weighed_ms is not None
+    assert 0 < len(weighed_calls(power)) <= MOST_WEIGHED
