@@ -17,8 +17,10 @@ from typing import Any
 
 from app.align import Text
 from app.plan import HITS, is_well_found
+from app.weights import known, looking_up, noting
 from ingest.corpus import Corpus, Hit, IngestSettings
 from ingest.document import IngestError
+from ingest.rerank import Weigh
 
 Row = dict[str, Any]
 HITS_PER_QUESTION = 10
@@ -42,8 +44,9 @@ class Measured:
         num_without_hits: Of these, how many found nothing.
         num_helped: Of these, how many were searched with help too, by a dictionary or the model.
         num_said_again: Of these, how many the model said again.
-        search_ms, model_ms, helped_ms: Medians: of a search by a question's own words, of waiting for the model, and of
-            a search with all wordings; None where there was none.
+        num_weighed: Of these, for how many it weighed what was found.
+        search_ms, model_ms, helped_ms, weighed_ms: Medians: of a search by a question's own words, of waiting for the
+            model's wordings, of a search with all of them, and of waiting for its weights; None where there was none.
     """
 
     documents: tuple[str, ...]
@@ -52,12 +55,15 @@ class Measured:
     num_without_hits: int
     num_helped: int
     num_said_again: int
+    num_weighed: int
     search_ms: float | None
     model_ms: float | None
     helped_ms: float | None
+    weighed_ms: float | None
 
 
 SayAgain = Callable[[str, tuple[str, ...]], tuple[str, ...]]
+WeighTexts = Callable[[str, Sequence[str]], Sequence[float | None]]
 
 
 @dataclass(frozen=True)
@@ -67,10 +73,12 @@ class Help:
     Attributes:
         say_again: Takes a question and the languages of what is searched; gives the model's wordings. Blocking. None
             where there is no model: a dictionary alone helps.
+        weigh: Takes a question and what was found: see `ingest.rerank.Weigh`. Blocking. None where there is no model.
         always: For every question; else for those whose own words find little.
     """
 
     say_again: SayAgain | None = None
+    weigh: WeighTexts | None = None
     always: bool = False
 
 
@@ -98,7 +106,7 @@ def retrieval(
         base = _PackBase(corpus, pack)
         left_out = tuple(base.take_in(documents, report))
         by_id = {question["id"]: question for question in questions}
-        times, num_without_hits, num_helped, num_said_again = _Times(), 0, 0, 0
+        times, num_without_hits, num_helped, num_said_again, num_weighed = _Times(), 0, 0, 0, 0
         with out.open("w", encoding="utf-8") as file:
             for number, question in enumerate(questions, 1):
                 text = search_text(question, by_id)
@@ -109,8 +117,16 @@ def retrieval(
                     if helped_by.say_again is not None:
                         with times.of("model"):
                             also = helped_by.say_again(text, base.languages)
+                    found: list[str] = []
                     with times.of("helped"):
-                        hits = base.hits(text, also, across=True)
+                        hits = base.hits(text, also, across=True, weigh=noting(found))
+                    if helped_by.weigh is not None:
+                        with times.of("weighed"):
+                            weights = helped_by.weigh(text, found)
+                        by_text = known(found, weights)
+                        if by_text:
+                            hits = base.hits(text, also, across=True, weigh=looking_up(by_text))
+                        num_weighed += bool(by_text)
                     num_helped += 1
                     num_said_again += bool(also)
                 num_without_hits += not hits
@@ -124,9 +140,11 @@ def retrieval(
             num_without_hits,
             num_helped,
             num_said_again,
+            num_weighed,
             times.median("search"),
             times.median("model"),
             times.median("helped"),
+            times.median("weighed"),
         )
     finally:
         corpus.close()
@@ -202,8 +220,10 @@ class _PackBase:
     def is_well_found(self, text: str) -> bool:
         return is_well_found(self._corpus.search(text, kb=_KB, k=HITS))
 
-    def hits(self, text: str, also: Sequence[str] = (), *, across: bool = False) -> list[Row]:
-        found = self._corpus.places(text, kb=_KB, k=HITS_PER_QUESTION, also=also, across=across)
+    def hits(
+        self, text: str, also: Sequence[str] = (), *, across: bool = False, weigh: Weigh | None = None
+    ) -> list[Row]:
+        found = self._corpus.places(text, kb=_KB, k=HITS_PER_QUESTION, also=also, across=across, weigh=weigh)
         return [self._in_pack(hit) for hit in found]
 
     def _in_pack(self, hit: Hit) -> Row:

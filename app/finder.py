@@ -1,7 +1,7 @@
 """Decides how what is read for a question is found: by its own words, and where they find little with help.
 
 A dictionary costs milliseconds and says the question in the other languages of the base. The model, where an engine
-runs, says it in those languages and in a document's words.
+runs, says it in those languages and in a document's words, and in what is left of its time weighs what is then found.
 
 No engine is started for that alone, unless "always" was set; one that is to answer anyway is started a little earlier.
 """
@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING
 from app.plan import Plan, plan
 from app.question import leans
 from app.search_help import SearchHelp
+from app.weighing import Weighing
+from app.weights import known, looking_up, noting
+from app.wording import as_one
 from engine.base import Engine, EngineError
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ class Finder:
         self._power = power
         self._reader = reader
         self._help = SearchHelp(settings.search_help_s)
+        self._weighing = Weighing()
 
     async def plan(
         self,
@@ -89,8 +93,17 @@ class Finder:
                 return planned
             languages = await asyncio.to_thread(self._corpus.languages, kb, None if doc_id is None else [doc_id])
             earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
+            until = asyncio.get_running_loop().time() + self._settings.search_help_s
             also = await self._help.wordings(*at_hand, question, kb=kb, languages=languages, earlier=earlier)
-        return await asyncio.to_thread(choose, also=also, across=True) if also else planned
+            found: list[str] = []
+            planned = await asyncio.to_thread(choose, also=also, across=True, weigh=noting(found))
+            left_s = until - asyncio.get_running_loop().time()
+            whole = as_one(earlier, question)
+            weights = await self._weighing.weights(*at_hand, whole, found, kb=kb, timeout_s=left_s)
+        by_text = known(found, weights)
+        return (
+            await asyncio.to_thread(choose, also=also, across=True, weigh=looking_up(by_text)) if by_text else planned
+        )
 
     @asynccontextmanager
     async def _at_hand(self) -> AsyncGenerator[tuple[Engine, Tokenizer] | None, None]:

@@ -22,6 +22,7 @@ from ingest.scope import ANYTHING
 if TYPE_CHECKING:
     from app.conversation import Conversation, Turn
     from ingest.corpus import Corpus
+    from ingest.rerank import Weigh
     from ingest.scope import Filters
     from ingest.search import Hit
     from ingest.store import StoredDocument
@@ -74,6 +75,7 @@ def plan(
     max_sections: int = 1,
     also: Sequence[str] = (),
     across: bool = False,
+    weigh: Weigh | None = None,
 ) -> Plan:
     """Chooses the section(s) for `question`. Blocking (embeds the question): call it in a thread.
 
@@ -81,6 +83,7 @@ def plan(
         filters: Which documents and pages may be searched (None: all); what is read is the section around.
         also: The question in other words or languages, searched beside it.
         across: Other languages than the question's are searched by a dictionary too.
+        weigh: Has a say in the order of what `also` and `across` find.
 
     Raises:
         Problem: `no_documents` where there is nothing to ask about, `no_text` where the named document has none,
@@ -112,7 +115,7 @@ def plan(
     certain = is_well_found(hit for search in searches for hit in search.hits)
     if also or across:
         whole = queries[-1][0]
-        hits = look(whole, also=also, across=across)
+        hits = look(whole, also=also, across=across, weigh=weigh)
         searches.append(_Search((whole, *also), HELP_WEIGHT, hits, helped=True))
     scores = _scores(corpus, searches)
     last = conversation.last if conversation is not None and conversation.turns else None

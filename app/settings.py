@@ -77,8 +77,8 @@ class Settings(BaseSettings):
     )
     search_help: Literal["auto", "dictionary", "off", "always"] = Field(
         "auto",
-        description="auto: a dictionary and the model say a question again that finds little; dictionary: no model;"
-        " always: any question",
+        description="auto: a dictionary and the model say a question again that finds little, and the model weighs what"
+        " is found then; dictionary: no model; always: any question",
     )
     search_help_s: float = Field(4.0, gt=0, description="the longest that a search waits for the model")
     follow_ups: Literal["auto", "on", "off"] = Field(

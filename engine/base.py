@@ -200,6 +200,16 @@ class Engine(Protocol):
         """
         ...
 
+    async def log_probabilities(self, prompt: Prompt) -> tuple[float, ...]:
+        """How likely each id of the tail is after all that stands before it: natural logarithms, one for each.
+
+        Nothing is said; the engine reads the whole prompt, what it has cached of it too. The prefix is not empty.
+
+        Raises:
+            EngineError: As `generate`; `no_likelihoods` where the server does not tell.
+        """
+        ...
+
     async def warm(self, prefix: Prefix) -> Receipt:
         """Reads `prefix` ahead of its first question (one output token, thrown away)."""
         ...

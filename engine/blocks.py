@@ -67,10 +67,13 @@ class Run:
         token_ids: Prompt and answer so far.
         num_cached: Prompt tokens found by the lookup.
         num_computed: Tokens whose keys and values are in blocks.
+        reads_cache: False where all is computed anew, as vLLM does for a prompt whose likelihood is asked for; what it
+            computes becomes known all the same.
     """
 
     token_ids: list[int]
     salt: str | None
+    reads_cache: bool = True
     num_cached: int = 0
     num_computed: int = 0
     blocks: list[_Block] = field(default_factory=list)
@@ -120,13 +123,13 @@ class BlockCache:
         """Blocks that a lookup can find, duplicates counted."""
         return sum(len(blocks) for blocks in self._known.values())
 
-    def begin(self, token_ids: Sequence[int], salt: str | None = None) -> Run:
-        """Looks a prompt up and holds what it found; nothing is computed yet.
+    def begin(self, token_ids: Sequence[int], salt: str | None = None, *, reads_cache: bool = True) -> Run:
+        """Looks a prompt up (see `Run.reads_cache`) and holds what it found; nothing is computed yet.
 
         Raises:
             NoRoomError: The whole prompt does not fit now (vLLM admits a request only if it does).
         """
-        run = Run(list(token_ids), salt)
+        run = Run(list(token_ids), salt, reads_cache)
         self.resume(run)
         run.num_cached = run.num_computed
         return run
@@ -138,7 +141,7 @@ class BlockCache:
             NoRoomError: As `begin`.
         """
         self._hash(run)
-        found = self._lookup(run)
+        found = self._lookup(run) if run.reads_cache else []
         taken_from_free = sum(block.ref_count == 0 for block in found)
         if self._num_blocks_for(len(run.token_ids)) - len(found) + taken_from_free > self.num_free:
             raise NoRoomError

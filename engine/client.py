@@ -2,6 +2,7 @@
 
 our routes    client_handles        POST /v1/prefixes/ID/generate: only the tail travels
 any other     client_completions    POST /v1/completions: all ids travel with each question
+either        likelihood            POST /v1/completions: how likely a text is
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from engine.client_completions import CompletionsPath
 from engine.client_handles import HandlesPath
 from engine.errors import broken_off
 from engine.ledger import Ledger
+from engine.likelihood import Likelihoods
 from engine.server import RunningEngine
 from engine.traces import Traces, off
 
@@ -90,6 +92,7 @@ class Client:
             self._path = HandlesPath(running, tokenizer)
         else:
             self._path = CompletionsPath(running, tokenizer, salts)
+        self._likelihoods = Likelihoods(running, salts)
         self._reading: set[asyncio.Task[None]] = set()
 
     @property
@@ -110,13 +113,7 @@ class Client:
         Raises:
             EngineError: `engine_unreachable`, `prompt_too_long`, `engine_failed`, or the code that our routes gave.
         """
-        room = self.max_model_len - prompt.num_tokens
-        if room < 1:
-            raise EngineError(
-                "prompt_too_long",
-                f"The prompt has {prompt.num_tokens} tokens and the engine takes at most {self.max_model_len - 1}; "
-                "ask about fewer pages, begin a new conversation, or start the engine with a larger max_model_len.",
-            )
+        room = self._room_after(prompt)
         account = Account(self._ledger, self.running, prompt)
         span = self._traces.start("question", prefix=prompt.prefix.id, prompt_tokens=prompt.num_tokens)
         sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room))
@@ -140,6 +137,11 @@ class Client:
             )
             span.end(failure)
         yield Finish(receipt, tuple(account.token_ids), account.reason)
+
+    async def log_probabilities(self, prompt: Prompt) -> tuple[float, ...]:
+        """See `base.Engine`."""
+        self._room_after(prompt)
+        return await self._likelihoods.of_tail(prompt)
 
     async def warm(self, prefix: Prefix) -> Receipt:
         """Reads `prefix` ahead of its first question.
@@ -187,8 +189,20 @@ class Client:
             task.cancel()
         await asyncio.gather(*self._reading, return_exceptions=True)
         await self._path.close()
+        await self._likelihoods.close()
         self._ledger.close()
         await asyncio.to_thread(self._traces.close)
+
+    def _room_after(self, prompt: Prompt) -> int:
+        """Tokens that may follow. Raises EngineError: `prompt_too_long`."""
+        room = self.max_model_len - prompt.num_tokens
+        if room < 1:
+            raise EngineError(
+                "prompt_too_long",
+                f"The prompt has {prompt.num_tokens} tokens and the engine takes at most {self.max_model_len - 1}; "
+                "ask about fewer pages, begin a new conversation, or start the engine with a larger max_model_len.",
+            )
+        return room
 
     async def _read_ahead(self, prefix: Prefix) -> None:
         try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from engine.base import Delta, EngineError, Features, Finish, FinishReason, Handle, Prefix, Prompt, Receipt, Sampling
 from engine.blocks import BlockCache, NoRoomError, Run
 from engine.fake_handles import FakeHandles
+from engine.fake_likelihood import log_probabilities
 from engine.fake_words import Answers, Script, Words
 from engine.ledger import Ledger
 from engine.tokenizer import Tokenizer
@@ -56,7 +57,7 @@ class FakeEngine:
         clock: Seconds; what TTLs are counted by.
 
     Attributes:
-        calls: Every request in order of arrival, `warm` and `cache_prefix` included.
+        calls: Every request in order of arrival, `warm`, `cache_prefix` and `log_probabilities` included.
         cache: The block pool, for asserts.
     """
 
@@ -117,6 +118,11 @@ class FakeEngine:
     def enqueue(self, *answers: str) -> None:
         """Adds texts for the next questions."""
         self._words.enqueue(answers)
+
+    async def log_probabilities(self, prompt: Prompt) -> tuple[float, ...]:
+        async for _ in self._stream(prompt, Sampling(max_tokens=1), self._words.end, reads_cache=False):
+            pass
+        return log_probabilities(prompt.token_ids, prompt.prefix.num_tokens)
 
     async def warm(self, prefix: Prefix) -> Receipt:
         receipt: Receipt | None = None
@@ -179,7 +185,13 @@ class FakeEngine:
                     await self._freed.wait()
 
     async def _stream(
-        self, prompt: Prompt, sampling: Sampling, script: Script | None, sent: Sequence[int] | None = None
+        self,
+        prompt: Prompt,
+        sampling: Sampling,
+        script: Script | None,
+        sent: Sequence[int] | None = None,
+        *,
+        reads_cache: bool = True,
     ) -> AsyncGenerator[Delta | Finish, None]:
         sent = prompt.token_ids if sent is None else sent
         if prompt.num_tokens >= self._max_model_len:
@@ -196,7 +208,7 @@ class FakeEngine:
         first_token_ms: float | None = None
         run: Run | None = None
         try:
-            run = await self._admit(prompt.prefix, sent)
+            run = await self._admit(prompt.prefix, sent, reads_cache)
             call.cached_tokens = run.num_cached
             await self._prefill(run, len(sent))
             for text, token in script[:limit]:
@@ -235,11 +247,11 @@ class FakeEngine:
         )
         yield Finish(receipt, tuple(call.output_ids), call.reason)
 
-    async def _admit(self, prefix: Prefix, sent: Sequence[int]) -> Run:
+    async def _admit(self, prefix: Prefix, sent: Sequence[int], reads_cache: bool) -> Run:
         async with self._freed:
             while True:
                 try:
-                    run = self.cache.begin(sent, self._named.salt_of(prefix))
+                    run = self.cache.begin(sent, self._named.salt_of(prefix), reads_cache=reads_cache)
                     self._running.append(run)
                     return run
                 except NoRoomError:

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from engine import fake_completions
 from engine.base import Delta, Finish, Prefix, Prompt, Sampling
 from engine.blocks import BlockCache
 from engine.bridge import Output
@@ -259,6 +260,7 @@ def app_of(model_folder: Path, state: Path, delays: Delays) -> Starlette:
             Route("/v1/models", models),
             Route("/metrics", metrics),
             Route("/took", took),
+            fake_completions.route(bridge.engine),
         ],
         middleware=[Middleware(Timed, done=done)],
         lifespan=running,

@@ -1,22 +1,33 @@
-"""Decides the order of the first hits by reading each beside the question, where a cross-encoder is named.
+"""Decides the order of the first hits by reading each beside the question: by a cross-encoder, or by who weighs them.
 
-It sees what vectors and words can't: both texts at once. It costs a reading of each hit, so only the first are read; it
-moves them, and never adds or drops one.
+Both see what vectors and words can't: both texts at once. It costs a reading of each hit, so only the first are read;
+they are moved, and none is added or dropped. A cross-encoder was made for it, and is named: its order is taken. Whoever
+else weighs has a say beside the search.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from ingest.document import IngestError
+from ingest.language import language_of
 from ingest.search import Hit
 from ingest.settings import IngestSettings
 
 MOST_READ = 20
 """So many of the first hits are read."""
 _BATCH = 8
+MOST_WEIGHED = 10
+"""So many of the first hits are weighed."""
+# How slowly a rank fades; both orders count alike. Measured with wordings and weights by a model of 1.5 billion
+# parameters: of 22 everyday rewordings 15 find what they ask for among the first five by the search alone, 18 by both,
+# with any offset from 1 to 60.
+RANK_OFFSET = 4
+Weigh = Callable[[Sequence[str]], Sequence[float | None]]
+"""How well each text answers a question; the higher, the better, comparable between texts of one language. None for one
+that was not read."""
 
 
 class Reranker(Protocol):
@@ -88,3 +99,29 @@ def reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[Hi
     scores = reranker.scores(question, [hit.text for hit in first])
     order = sorted(range(len(first)), key=lambda at: -scores[at])
     return (*(first[at] for at in order), *hits[MOST_READ:])
+
+
+def weighed(weigh: Weigh, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """All of `hits`, the first `MOST_WEIGHED` in the order that the search and `weigh` make together (`fused`)."""
+    first = hits[:MOST_WEIGHED]
+    if len(first) < 2:
+        return tuple(hits)
+    weights = weigh([hit.text for hit in first])
+    order = fused([language_of(hit.text) for hit in first], weights)
+    return (*(first[at] for at in order), *hits[MOST_WEIGHED:])
+
+
+def fused(groups: Sequence[Hashable], weights: Sequence[float | None]) -> list[int]:
+    """The new order of what is in order already, as indices.
+
+    Only what has a weight moves, and only to a place where one of its own group stood: weights of two groups can't be
+    compared. Within a group both orders count by reciprocal rank; where they come out equal, the old one decides.
+    """
+    order = list(range(len(groups)))
+    for group in dict.fromkeys(groups):
+        old = [at for at in order if groups[at] == group and weights[at] is not None]
+        by_weight = sorted(old, key=lambda at: -(weights[at] or 0.0))
+        new = sorted(old, key=lambda at: -(1 / (RANK_OFFSET + old.index(at)) + 1 / (RANK_OFFSET + by_weight.index(at))))
+        for place, at in zip(old, new, strict=True):
+            order[place] = at
+    return order

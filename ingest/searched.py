@@ -14,7 +14,7 @@ from ingest.embed import Embedder
 from ingest.embed_choice import Embedders
 from ingest.language import language_of
 from ingest.neighbours import PASSAGES_A_PLACE, places
-from ingest.rerank import MOST_READ, Reranker, reranked
+from ingest.rerank import MOST_READ, MOST_WEIGHED, Reranker, Weigh, reranked, weighed
 from ingest.scope import ANYTHING, Filters, Scope
 from ingest.search import Hit, Lookup, search
 from ingest.settings import IngestSettings
@@ -54,6 +54,7 @@ class SearchedShelf(Shelf):
         also: Sequence[str] = (),
         filters: Filters | None = None,
         across: bool = False,
+        weigh: Weigh | None = None,
     ) -> tuple[Hit, ...]:
         """The best `k` passages of `kb` (None: of all), best first, among `doc_ids` where given. May be empty.
 
@@ -61,6 +62,8 @@ class SearchedShelf(Shelf):
             also: The question in other words or languages, searched beside it.
             filters: What a hit has to be (None: anything), looked at before ranking.
             across: Documents in other languages than the question's are searched by a dictionary too.
+            weigh: Has a say in the order of the first (None: nobody); called once, outside any transaction, and not
+                where the settings name a reranker.
 
         Raises:
             IngestError: `embedder_changed`.
@@ -69,20 +72,26 @@ class SearchedShelf(Shelf):
         if self._embedders.base_name is None:
             return ()
         try:
-            return self._searched(question, scope, k, also, across)
+            return self._searched(question, scope, k, also, across, weigh)
         except IngestError as error:
             # Between choosing the base's embedder and searching, a rebuild put another one's passages in place.
             if error.code != "embedder_changed" or self._embedders.in_use().name != self._embedders.base_name:
                 raise
-            return self._searched(question, scope, k, also, across)
+            return self._searched(question, scope, k, also, across, weigh)
 
-    def _searched(self, question: str, scope: Scope, k: int, also: Sequence[str], across: bool) -> tuple[Hit, ...]:
+    def _searched(
+        self, question: str, scope: Scope, k: int, also: Sequence[str], across: bool, weigh: Weigh | None
+    ) -> tuple[Hit, ...]:
         embedder = self.embedder
         concepts = self._concepts(question, self.languages(scope.kb, scope.doc_ids)) if across else {}
+        most_read = MOST_READ if self._reranker is not None else 0 if weigh is None else MOST_WEIGHED
         with self._database.reading() as connection:
-            wanted = k if self._reranker is None else max(k, MOST_READ)
-            hits = search(connection, self._lookup, embedder, question, scope, wanted, also, concepts)
-        return hits if self._reranker is None else reranked(self._reranker, question, hits)[:k]
+            hits = search(connection, self._lookup, embedder, question, scope, max(k, most_read), also, concepts)
+        if self._reranker is not None:
+            hits = reranked(self._reranker, question, hits)
+        elif weigh is not None:
+            hits = weighed(weigh, hits)
+        return hits[:k]
 
     def _concepts(self, question: str, languages: Sequence[str]) -> dict[str, tuple[Concept, ...]]:
         """What a question asks about, by language, where one of `languages` is another that the dictionary knows."""
@@ -111,10 +120,13 @@ class SearchedShelf(Shelf):
         also: Sequence[str] = (),
         filters: Filters | None = None,
         across: bool = False,
+        weigh: Weigh | None = None,
     ) -> tuple[Hit, ...]:
         """As `search`, with passages that follow each other on a page made one hit: for people to look at."""
         wanted = PASSAGES_A_PLACE * k
-        found = self.search(question, kb=kb, doc_ids=doc_ids, k=wanted, also=also, filters=filters, across=across)
+        found = self.search(
+            question, kb=kb, doc_ids=doc_ids, k=wanted, also=also, filters=filters, across=across, weigh=weigh
+        )
         return places(found, k, lambda doc_id, start, end: self._store.text(doc_id)[start:end])
 
     @property

@@ -154,7 +154,11 @@ Pack = Annotated[
 
 
 HelpByModel = Annotated[
-    bool, typer.Option("--help-by-model", help="The model says questions again (search_help); starts an engine.")
+    bool,
+    typer.Option(
+        "--help-by-model",
+        help="The model says questions again and weighs what is found (search_help); starts an engine.",
+    ),
 ]
 
 
@@ -188,6 +192,10 @@ def eval_retrieval(
     if measured.model_ms is not None:
         terminal.say(
             f"The model said {measured.num_said_again} of them again; {measured.model_ms:.0f} ms each (median)."
+        )
+    if measured.weighed_ms is not None:
+        terminal.say(
+            f"For {measured.num_weighed} it weighed what was found; {measured.weighed_ms:.0f} ms each (median)."
         )
 
 

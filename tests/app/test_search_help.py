@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -174,8 +175,9 @@ async def test_the_switch_turns_it_off_and_always_on(settings: Settings, power: 
         one.add(write(tmp_path, "metro.txt", METRO))
         before = len(power.engine.calls)
         await reading(one, "What colour is pump Hazel painted?")
-        spaces = [call.prompt.prefix.namespace for call in power.engine.calls[before:]]
-        assert spaces.count("default/search") == asked
+        names = [call.prompt.prefix.name for call in power.engine.calls[before:]]
+        wordings = [name for name in names if name.startswith("/search/") and name != "/search/weighed"]
+        assert len(wordings) == asked
         await one.close()
 
 
@@ -205,7 +207,8 @@ async def test_help_is_measured_beside_the_same_searches(settings, power: FakePo
     hits = {row["question_id"]: row["hits"] for row in map(json.loads, out.read_text().splitlines())}
     assert [hits["1"][0]["doc_id"], hits["2"][0]["doc_id"]] == ["a", "a"]
     assert (measured.num_helped, measured.num_said_again, measured.num_without_hits) == (1, 1, 0)
-    assert None not in (measured.search_ms, measured.model_ms, measured.helped_ms)
+    assert None not in (measured.search_ms, measured.model_ms, measured.helped_ms, measured.weighed_ms)
+    assert measured.num_weighed == 0  # what it found is in another language than the question
     assert power.released == [False]
 
 
@@ -219,6 +222,7 @@ def test_the_dictionarys_help_is_measured_without_a_model(settings, tmp_path: Pa
     hits, without = tmp_path / "r.jsonl", tmp_path / "w.jsonl"
     measured = retrieval(pack, hits, tmp_path / "eval", settings.ingest, helped_by=Help())
     assert (measured.num_helped, measured.num_said_again, measured.model_ms) == (1, 0, None)
+    assert (measured.num_weighed, measured.weighed_ms) == (0, None)
     assert json.loads(hits.read_text())["hits"][0]["doc_id"] == "a"
     measured = retrieval(pack, without, tmp_path / "eval", settings.ingest)
     assert (measured.num_helped, measured.helped_ms, measured.num_without_hits) == (0, None, 1)
@@ -228,11 +232,14 @@ def test_the_settings_decide_what_helps(settings):
     def say_again(question: str, languages: tuple[str, ...]) -> tuple[str, ...]:
         return ()
 
+    def weigh(question: str, texts: Sequence[str]) -> Sequence[float | None]:
+        return [None] * len(texts)
+
     expected = {
         "off": None,
-        "dictionary": Help(None, False),
-        "auto": Help(say_again, False),
-        "always": Help(say_again, True),
+        "dictionary": Help(),
+        "auto": Help(say_again, weigh),
+        "always": Help(say_again, weigh, always=True),
     }
     for switch, help in expected.items():
-        assert by_settings(settings.model_copy(update={"search_help": switch}), say_again) == help
+        assert by_settings(settings.model_copy(update={"search_help": switch}), say_again, weigh) == help

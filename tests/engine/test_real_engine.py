@@ -68,6 +68,22 @@ async def read(client: Client, prompt: Prompt, max_tokens: int = 8) -> Finish:
     return events[-1]
 
 
+async def test_what_the_engine_says_next_is_what_it_holds_for_likeliest(
+    lease: Lease, model_folder: Path, tmp_path: Path
+) -> None:
+    """Of its own three ids each chance is told; another id in the first one's place is less likely."""
+    layout = Layout(Tokenizer(model_folder))
+    client = Client(lease.engine, Ledger(tmp_path / "ledger.sqlite"), salts=Salts(tmp_path))
+    prompt = layout.ask(layout.prefix((), "kb"), "What is kept in a locker?")
+    said = (await read(client, prompt, max_tokens=3)).token_ids
+    asked = Prefix(prompt.token_ids, "kb")
+    chances = await client.log_probabilities(Prompt(asked, said))
+    others = await client.log_probabilities(Prompt(asked, (said[0] + 1, *said[1:])))
+    assert len(chances) == len(others) == 3
+    assert 0 > chances[0] > others[0]
+    await client.close()
+
+
 async def test_second_question_reuses_at_least_95_percent(lease: Lease, model_folder: Path, tmp_path: Path) -> None:
     """A section of about 2,000 tokens: the second prompt is read from the cache, and so is the next turn's."""
     layout = Layout(Tokenizer(model_folder))

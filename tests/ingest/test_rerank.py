@@ -1,4 +1,4 @@
-"""A reranker moves the first hits and loses none; any cross-encoder's folder will do."""
+"""Who reads the first hits moves them and loses none: any cross-encoder's folder, or whoever weighs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.corpus import Corpus, IngestSettings
 from ingest.document import IngestError
-from ingest.rerank import MOST_READ, CrossEncoderReranker, reranked
+from ingest.rerank import MOST_READ, MOST_WEIGHED, CrossEncoderReranker, fused, reranked, weighed
 from ingest.search import Hit
 
 TEXTS = [
@@ -115,3 +115,87 @@ def test_a_reranker_that_is_not_there_is_one_sentence_with_the_mend(pumps):
     assert caught.value.code == "reranker_missing"
     assert "\n" not in caught.value.message
     corpus.close()
+
+
+# ------------------------------------------------------------------ weighed
+
+LOOKED_AT = 5
+WEIGHTS = st.none() | st.floats(-9.0, 0.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["en", "zh", None]), WEIGHTS), max_size=MOST_WEIGHED))
+def test_what_is_weighed_moves_only_to_places_of_its_own_language(read):
+    """Nothing is lost or added, languages keep their places, and so does what was not read."""
+    groups, weights = [group for group, _ in read], [weight for _, weight in read]
+    order = fused(groups, weights)
+    assert sorted(order) == list(range(len(read)))
+    assert [groups[at] for at in order] == groups
+    assert [at for place, at in enumerate(order) if weights[place] is None] == [
+        at for at, weight in enumerate(weights) if weight is None
+    ]
+
+
+@given(st.lists(st.floats(-9.0, 0.0), max_size=MOST_WEIGHED))
+def test_weights_that_agree_with_the_search_change_nothing(weights):
+    assert fused(["en"] * len(weights), sorted(weights, reverse=True)) == list(range(len(weights)))
+    assert fused(["en"] * len(weights), [-1.0] * len(weights)) == list(range(len(weights)))
+
+
+@given(st.permutations(range(MOST_WEIGHED)))
+def test_the_first_that_is_found_stays_among_those_looked_at_whatever_it_weighs(ranks):
+    order = fused(["en"] * MOST_WEIGHED, [-float(rank) for rank in ranks])
+    assert order.index(0) < LOOKED_AT
+
+
+@given(st.permutations(range(MOST_WEIGHED)))
+def test_what_weighs_most_comes_among_those_looked_at(ranks):
+    """Wherever among the first it was found."""
+    order = fused(["en"] * MOST_WEIGHED, [-float(rank) for rank in ranks])
+    assert order.index(ranks.index(0)) < LOOKED_AT
+
+
+@given(st.permutations(range(MOST_WEIGHED)), st.integers(0, MOST_WEIGHED - 1))
+def test_who_weighs_more_never_falls_behind_for_it(ranks, at):
+    """To become the heaviest can only help."""
+    weights = [-float(rank) for rank in ranks]
+    heavier = [*weights[:at], 1.0, *weights[at + 1 :]]
+    groups = ["en"] * MOST_WEIGHED
+    assert fused(groups, heavier).index(at) <= fused(groups, weights).index(at)
+
+
+def test_the_first_are_weighed_and_what_is_behind_them_stays():
+    """Scores stay the search's; a single hit is not weighed."""
+    hits = [hit(number, f"{number} pumps of brass") for number in range(MOST_WEIGHED + 5)]
+    seen: list[str] = []
+
+    def last_is_best(texts: Sequence[str]) -> Sequence[float]:
+        seen.extend(texts)
+        return list(range(len(texts)))
+
+    found = weighed(last_is_best, hits)
+    assert seen == [one.text for one in hits[:MOST_WEIGHED]]
+    assert found[MOST_WEIGHED:] == tuple(hits[MOST_WEIGHED:])
+    assert set(found) == set(hits)
+    assert found.index(hits[MOST_WEIGHED - 1]) < LOOKED_AT
+    assert weighed(last_is_best, hits[:1]) == (hits[0],)
+    assert len(seen) == MOST_WEIGHED
+
+
+def test_a_search_gives_its_best_after_more_were_weighed_than_it_gives(pumps):
+    """A named cross-encoder is not argued with: then nothing is weighed."""
+    plain, reranker = Corpus.open(pumps, IngestSettings(embedder="hashing")), ByLength()
+    order = [one.text for one in plain.search("crimson pump")]
+    seen: list[int] = []
+
+    def second_is_best(texts: Sequence[str]) -> Sequence[float]:
+        seen.append(len(texts))
+        return [float(text == order[1]) for text in texts]
+
+    found = plain.search("crimson pump", k=2, weigh=second_is_best)
+    assert {one.text for one in found} == set(order[:2])
+    assert seen == [len(order)]
+    asked = Corpus.open(pumps, IngestSettings(embedder="hashing"), reranker=reranker)
+    assert asked.search("crimson pump", weigh=second_is_best) == asked.search("crimson pump")
+    assert seen == [len(order)]
+    plain.close()
+    asked.close()
