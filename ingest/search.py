@@ -54,7 +54,10 @@ class Hit:
 
 
 class Lookup:
-    """What a search looks things up in: copies in memory that follow the store, and questions. Safe for several threads."""
+    """What a search looks things up in: copies in memory that follow the store, and the last questions' vectors.
+
+    Safe for several threads.
+    """
 
     def __init__(self, home: IndexHome) -> None:
         self.rosters = Rosters()
