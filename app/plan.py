@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from app.problem import Problem
 from app.question import is_general, leans
-from app.terms import rarity, support, terms
+from app.terms import kept_terms, rarity, support, terms
 from ingest.document import Section
 from ingest.scope import ANYTHING
 
@@ -46,8 +46,6 @@ WELL_FOUND = 0.25
 # From here on words alone say that it was found. Below, meaning has to agree: the passage is among so many nearest.
 FOUND_BY_WORDS = 0.5
 NEAREST = 5
-# Whose words are kept: some 10 MB.
-MOST_PASSAGES = 1_024
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def is_well_found(hits: Iterable[Hit]) -> bool:
 def _scores(corpus: Corpus, searches: Sequence[_Search]) -> dict[tuple[str, int], float]:
     """Section -> the sum over its passages of rank weight times the share of the question's words there."""
     hits = [hit for search in searches for hit in search.hits]
-    words = {(hit.doc_id, hit.passage): _terms(hit.text) for hit in hits}
+    words = {(hit.doc_id, hit.passage): kept_terms(hit.text) for hit in hits}
     weights = rarity(words.values())
     sections = {doc_id: corpus.sections(doc_id) for doc_id in {hit.doc_id for hit in hits}}
     scores: dict[tuple[str, int], float] = defaultdict(float)
@@ -181,12 +179,6 @@ def _scores(corpus: Corpus, searches: Sequence[_Search]) -> dict[tuple[str, int]
                 share = max(*shares, hit.keyword_score) if search.helped else shares[0]
                 scores[hit.doc_id, number] += search.weight * (NO_WORDS + share) / (rank + RANK_OFFSET)
     return dict(scores)
-
-
-@lru_cache(MOST_PASSAGES)
-def _terms(passage: str) -> frozenset[str]:
-    """Documents that many people ask about have the same passages found all the time."""
-    return frozenset(terms(passage))
 
 
 def _section_of(sections: Sequence[Section], hit: Hit) -> int | None:

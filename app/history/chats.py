@@ -12,7 +12,7 @@ from chainlit.data.sql_alchemy import SQLAlchemyDataLayer
 from chainlit.types import PageInfo, PaginatedResponse, Pagination, ThreadDict, ThreadFilter
 from chainlit.user import PersistedUser, User
 from chainlit.utils import utc_now
-from sqlalchemy import Connection, delete, select, text, update
+from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from app.history.database import Database
 from app.history.files import LocalFiles
@@ -24,6 +24,8 @@ from app.problem import Problem
 
 # Of what a session holds these come back with the chat; the rest is the session's own, and sharing would show it.
 KEPT_METADATA = frozenset({"chat_profile", "chat_settings", "kb", "name"})
+
+_TOUCH = update(THREADS).where(THREADS.c.id == bindparam("chat")).values(updatedAt=bindparam("at"))
 
 T = TypeVar("T")
 Unsaved = Callable[[str, BaseException], Awaitable[None]]
@@ -249,8 +251,7 @@ def _owner() -> dict[str, str]:
 
 def _touch(connection: Connection, thread_id: str, owner: Mapping[str, str]) -> None:
     """The chat is used now; it is made where its first step comes before its name."""
-    query = update(THREADS).where(THREADS.c.id == thread_id).values(updatedAt=utc_now())
-    if connection.execute(query).rowcount == 0:
+    if connection.execute(_TOUCH, {"chat": thread_id, "at": utc_now()}).rowcount == 0:
         _make_thread(connection, thread_id, owner)
 
 

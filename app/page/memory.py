@@ -1,8 +1,12 @@
-"""Decides what leaves the page's memory with a chat's session: the messages too, which Chainlit keeps for ever."""
+"""Decides what stays in the page's memory, and what leaves it with a chat's session.
+
+Chainlit keeps the messages of every chat for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 from chainlit.chat_context import chat_contexts
@@ -24,3 +28,12 @@ def forget_with_sessions(after_s: float = AFTER_S) -> None:
 
     delete_all.forgets = True  # type: ignore[attr-defined]  # `chainlit run --watch` loads the page again
     WebsocketSession.delete = delete_all  # type: ignore[method-assign]
+
+
+def set_aside_what_stays() -> None:
+    """Takes what is there now (modules, models) out of the collector's rounds; blocking, a fraction of a second.
+
+    A round through all of it stops everybody's words for as long, time and again.
+    """
+    gc.collect()
+    gc.freeze()
