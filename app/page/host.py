@@ -17,7 +17,7 @@ from typing import Literal
 
 from app.assistant import DEFAULT_KB, Assistant
 from app.page.log import explain
-from app.page.memory import set_aside_what_stays
+from app.page.memory import give_back_what_is_free, set_aside_what_stays
 from app.page.pace import Pace
 from app.page.words import say
 from app.problem import Problem, tell
@@ -177,6 +177,7 @@ class Host:
             self.state = "ready"
             self._work.append(asyncio.create_task(self._warm_samples(self.assistant)))
             self._work.append(asyncio.create_task(self._embed_missing(self.assistant)))
+            self._work.append(asyncio.create_task(give_back_what_is_free()))
 
     async def _load_search(self, assistant: Assistant) -> None:
         """Loads beside the engine what a search needs: torch takes seconds."""
