@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from app.problem import Problem
 from app.question import is_general, leans
-from app.terms import rarity, support, terms
+from app.terms import kept_terms, rarity, support, terms
 from ingest.document import Section
 from ingest.scope import ANYTHING
 
@@ -168,9 +168,9 @@ def is_well_found(hits: Iterable[Hit]) -> bool:
 def _scores(corpus: Corpus, searches: Sequence[_Search]) -> dict[tuple[str, int], float]:
     """Section -> the sum over its passages of rank weight times the share of the question's words there."""
     hits = [hit for search in searches for hit in search.hits]
-    words = {(hit.doc_id, hit.passage): terms(hit.text) for hit in hits}
+    words = {(hit.doc_id, hit.passage): kept_terms(hit.text) for hit in hits}
     weights = rarity(words.values())
-    sections = {hit.doc_id: corpus.sections(hit.doc_id) for hit in hits}
+    sections = {doc_id: corpus.sections(doc_id) for doc_id in {hit.doc_id for hit in hits}}
     scores: dict[tuple[str, int], float] = defaultdict(float)
     for search in searches:
         asked = [terms(wording) for wording in search.wordings]

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
@@ -17,6 +18,9 @@ CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # find their paragraph (20 before), and none of 8 invented ones does, as before. With numerals in digits (45 for 四十五)
 # it is two fewer.
 JOINT_WEIGHT = 0.5
+
+# Pieces of documents whose terms are kept: some 20 MB.
+MOST_KEPT = 2_048
 
 _CJK_RUN = re.compile(f"[{CJK}]+")
 _WORD = re.compile(rf"[^\W_{CJK}]+(?:[-_.'/@:+][^\W_{CJK}]+)*[#+]*|_+\w+", re.UNICODE)
@@ -76,6 +80,12 @@ def terms(text: str) -> Counter[str]:
         pairs = [part[i : i + 2] for part in parts for i in range(len(part) - 1)] or [part for part in parts if part]
         found.update(pair for pair in pairs if pair not in STOP_PAIRS)
     return found
+
+
+@lru_cache(MOST_KEPT)
+def kept_terms(text: str) -> frozenset[str]:
+    """As `terms`, for what is compared again and again: many people ask about the same pages."""
+    return frozenset(terms(text))
 
 
 def numbers(found: Iterable[str]) -> set[str]:

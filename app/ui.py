@@ -45,6 +45,7 @@ from app.page.chat_rights import ChatRights
 from app.page.discreet import keep_secrets_out_of_logs
 from app.page.door import PageDoor
 from app.page.guard import PageGuard
+from app.page.haste import leave_out_waits
 from app.page.host import Host
 from app.page.login import Login
 from app.page.memory import forget_with_sessions
@@ -82,6 +83,7 @@ if config.features.spontaneous_file_upload is not None:
     config.features.spontaneous_file_upload.max_size_mb = host.settings.max_file_mib
 page_words.put_into_chainlit(Path(config_translation_dir))
 forget_with_sessions()
+leave_out_waits()
 cl.data_layer(lambda: history)
 if not login.on:
     sign_logins(host.settings.home)

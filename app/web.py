@@ -147,4 +147,6 @@ def _run(host: str, port: int) -> None:
             timeout_keep_alive=IDLE_S,
         )
     )
-    asyncio.run(server.serve())
+    # uvloop where it is installed, as vLLM wants it.
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(server.serve())

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
+from weakref import WeakSet
 
 from ingest.document import IngestError
 
@@ -83,21 +84,34 @@ def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
+class _Held:
+    """One thread's connection; it ends with the thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def __del__(self) -> None:
+        self.connection.close()
+
+
 class Database:
-    """A connection a thread, all with the same settings."""
+    """A connection a thread, all with the same settings.
+
+    A page's threads come and go: what each leaves behind, files and memory, would stay as long as the page.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._local = threading.local()
-        self._opened: list[sqlite3.Connection] = []
+        self._opened: WeakSet[_Held] = WeakSet()
         self._lock = threading.Lock()
         self._prepare()
 
     @property
     def connection(self) -> sqlite3.Connection:
         """This thread's connection, in autocommit."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
+        held: _Held | None = getattr(self._local, "held", None)
+        if held is None:
             # Closed by `close` from another thread, hence no thread check; each thread still uses only its own.
             connection = sqlite3.connect(
                 self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -106,10 +120,10 @@ class Database:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")
-            self._local.connection = connection
+            held = self._local.held = _Held(connection)
             with self._lock:
-                self._opened.append(connection)
-        return connection
+                self._opened.add(held)
+        return held.connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -137,8 +151,8 @@ class Database:
     def close(self) -> None:
         """Closes all threads' connections; the object can't be used afterwards."""
         with self._lock:
-            for connection in self._opened:
-                connection.close()
+            for held in list(self._opened):
+                held.connection.close()
             self._opened.clear()
 
     def _prepare(self) -> None:

@@ -169,10 +169,23 @@ def _short_floats() -> contextlib.AbstractContextManager[Any]:
     """bfloat16 where the processor multiplies it itself: 2.5 times as fast, and vectors within a cosine of 0.9999."""
     import torch
 
+    return torch.autocast("cpu", dtype=torch.bfloat16) if _are_short_floats_quick() else contextlib.nullcontext()
+
+
+def _are_short_floats_quick() -> bool:
+    import torch
+
     can: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    if can.get("avx512_bf16") or can.get("amx_bf16"):
-        return torch.autocast("cpu", dtype=torch.bfloat16)
-    return contextlib.nullcontext()
+    return bool(can.get("avx512_bf16") or can.get("amx_bf16"))
+
+
+def _shorten_weights(model: Any) -> None:
+    """What is multiplied in bfloat16 is kept so: making it from float32 at each question took a fifth of its time."""
+    import torch
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.to(torch.bfloat16)
 
 
 def _loaded(name: str, source: str, offline: bool) -> Any:
@@ -206,6 +219,8 @@ def _loaded(name: str, source: str, offline: bool) -> Any:
             f"The embedder {name} can't be loaded {where}: check its name or folder and the connection, or set "
             'embedder to "minilm", which is packaged.',
         ) from error
+    if _are_short_floats_quick():
+        _shorten_weights(model)
     return model.eval()
 
 

@@ -17,6 +17,7 @@ from ingest.fusion import WORDS_FLOOR, Found, by_language, take_turns, turns
 from ingest.identity import check_identity, identity
 from ingest.index import IndexHome
 from ingest.language import language_of
+from ingest.questions import Questions
 from ingest.roster import Rosters
 from ingest.scope import Scope, Scopes
 from ingest.vectors import NearestPassages
@@ -53,12 +54,16 @@ class Hit:
 
 
 class Lookup:
-    """What a search looks things up in: copies in memory that follow the store. Safe for several threads."""
+    """What a search looks things up in: copies in memory that follow the store, and the last questions' vectors.
+
+    Safe for several threads.
+    """
 
     def __init__(self, home: IndexHome) -> None:
         self.rosters = Rosters()
         self.scopes = Scopes()
         self.nearest = NearestPassages(home)
+        self.questions = Questions()
 
 
 def search(
@@ -94,7 +99,9 @@ def search(
     texts = (question, *(wording for wording in also if wording.strip()))
     shares = [shares_of_words(connection, text, roster) for text in texts]
     scales = [embedder.scale(text) if has_vectors else None for text in texts]
-    vectors = [embedder.embed_question(text) if scale else None for text, scale in zip(texts, scales, strict=True)]
+    vectors = [
+        lookup.questions.vector(embedder, text) if scale else None for text, scale in zip(texts, scales, strict=True)
+    ]
     # Words and meaning of each wording have a say in what any other finds.
     candidates = dict.fromkeys(id_ for of_text in shares for id_ in of_text.best(pool, allowed))
     for vector in vectors:

@@ -86,7 +86,7 @@ def figures_of_way(way: str, asked: Sequence[Asked], took: Sequence[Took], not_k
         if each.problem or each.first_s is None or each.done_s is None or not calls:
             continue
         # A search that asked the engine for other words waited for those calls before the last one, which answers.
-        earlier = sum(call.total_s or 0.0 for call in calls[:-1])
+        earlier = _covered_s(calls[:-1])
         first.append(each.first_s - earlier - (calls[-1].first_s or 0.0))
         done.append(each.done_s - earlier - (calls[-1].total_s or 0.0))
     answered = [each for each in asked if each.done_s is not None and not each.problem]
@@ -110,6 +110,16 @@ def thirds(cost: Cost, since: float) -> tuple[float, float, float]:
     parts = samples[:size], samples[size : max(size + 1, len(samples) - size)] or samples, samples[-size:]
     first, middle, last = (sum(part) / len(part) for part in parts)
     return first, middle, last
+
+
+def _covered_s(calls: Sequence[Took]) -> float:
+    """Seconds in which at least one of them went on: a search asks for several wordings at once."""
+    covered, end = 0.0, 0.0
+    for call in sorted(calls, key=lambda call: call.at):
+        until = call.at + (call.total_s or 0.0)
+        covered += max(0.0, until - max(end, call.at))
+        end = max(end, until)
+    return covered
 
 
 def _within(call: Took, asked: Asked) -> bool:

@@ -12,8 +12,7 @@ from chainlit.data.sql_alchemy import SQLAlchemyDataLayer
 from chainlit.types import PageInfo, PaginatedResponse, Pagination, ThreadDict, ThreadFilter
 from chainlit.user import PersistedUser, User
 from chainlit.utils import utc_now
-from sqlalchemy import delete, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from app.history.database import Database
 from app.history.files import LocalFiles
@@ -25,6 +24,8 @@ from app.problem import Problem
 
 # Of what a session holds these come back with the chat; the rest is the session's own, and sharing would show it.
 KEPT_METADATA = frozenset({"chat_profile", "chat_settings", "kb", "name"})
+
+_TOUCH = update(THREADS).where(THREADS.c.id == bindparam("chat")).values(updatedAt=bindparam("at"))
 
 T = TypeVar("T")
 Unsaved = Callable[[str, BaseException], Awaitable[None]]
@@ -44,7 +45,6 @@ class Chats(SQLAlchemyDataLayer):
         self, database: Database, files: LocalFiles, unsaved: Unsaved, readable: Readable | None = None
     ) -> None:
         super().__init__("sqlite+aiosqlite://", storage_provider=files)  # its engine connects to nothing until used
-        self.engine = database.engine
         self.database = database
         self.files = files
         self._unsaved = unsaved
@@ -53,10 +53,13 @@ class Chats(SQLAlchemyDataLayer):
 
     async def execute_sql(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]] | int | None:
         """What the inherited methods ask; unlike theirs it does not pass over a failure."""
-        doing = self.database.reading if query.lstrip()[:6].upper() == "SELECT" else self.database.writing
-        async with doing() as connection:
-            result = await connection.execute(text(query), parameters)
+
+        def work(connection: Connection) -> list[dict[str, Any]] | int:
+            result = connection.execute(text(query), parameters)
             return [dict(row) for row in result.mappings()] if result.returns_rows else result.rowcount
+
+        is_read = query.lstrip()[:6].upper() == "SELECT"
+        return await (self.database.read(work) if is_read else self.database.write(work))
 
     async def get_current_timestamp(self) -> str:
         return str(utc_now())
@@ -71,15 +74,13 @@ class Chats(SQLAlchemyDataLayer):
             "createdAt": utc_now(),
             "metadata": user.metadata,
         }
-        async with self.database.writing() as connection:
-            await upsert(connection, USERS, row, "identifier", change=["metadata"])
+        await self.database.write(lambda at: upsert(at, USERS, row, "identifier", change=["metadata"]))
         return await self.get_user(user.identifier)
 
     async def get_thread_author(self, thread_id: str) -> str:
         """The identifier of whose chat that is; empty, which Chainlit answers with 404, where there is none."""
-        async with self.database.reading() as connection:
-            found = await connection.scalar(select(THREADS.c.userIdentifier).where(THREADS.c.id == thread_id))
-        return found or ""
+        query = select(THREADS.c.userIdentifier).where(THREADS.c.id == thread_id)
+        return await self.database.read(lambda connection: connection.scalar(query)) or ""
 
     # ------------------------------------------------------------------ chats
 
@@ -97,17 +98,19 @@ class Chats(SQLAlchemyDataLayer):
         """
         if thread_id in self._deleted:
             return
-        async with self._telling(thread_id), self.database.writing() as connection:
-            found = (await connection.execute(select(THREADS).where(THREADS.c.id == thread_id))).mappings().first()
+        owner = _owner()
+
+        def work(connection: Connection) -> None:
+            found = connection.execute(select(THREADS).where(THREADS.c.id == thread_id)).mappings().first()
             if found is None:
                 if name is None and user_id is None:
                     return
-                await self._make_thread(connection, thread_id)
+                _make_thread(connection, thread_id, owner)
             changed: dict[str, Any] = {}
             if name is not None:
                 changed["name"] = name
             if user_id is not None:
-                identifier = await connection.scalar(select(USERS.c.identifier).where(USERS.c.id == user_id))
+                identifier = connection.scalar(select(USERS.c.identifier).where(USERS.c.id == user_id))
                 changed |= {"userId": user_id, "userIdentifier": identifier}
             if tags is not None:
                 changed["tags"] = tags
@@ -118,7 +121,10 @@ class Chats(SQLAlchemyDataLayer):
                 if "is_shared" in metadata:
                     changed["sharedAt"] = utc_now() if metadata["is_shared"] else None
             if changed:
-                await connection.execute(update(THREADS).where(THREADS.c.id == thread_id).values(changed))
+                connection.execute(update(THREADS).where(THREADS.c.id == thread_id).values(changed))
+
+        async with self._telling(thread_id):
+            await self.database.write(work)
 
     async def name_thread(self, thread_id: str, name: str) -> None:
         """Gives a name to a chat that has none."""
@@ -129,19 +135,26 @@ class Chats(SQLAlchemyDataLayer):
     async def delete_thread(self, thread_id: str) -> None:
         """Deletes a chat with all that belongs to it; what its open page still writes is dropped."""
         self._deleted.add(thread_id)
-        async with self.database.writing() as connection:
-            await connection.execute(delete(THREADS).where(THREADS.c.id == thread_id))
+        query = delete(THREADS).where(THREADS.c.id == thread_id)
+        await self.database.write(lambda connection: connection.execute(query).rowcount)
         await self.files.delete_thread(thread_id)
 
     async def get_thread(self, thread_id: str) -> ThreadDict | None:
         """A chat whole. That it is shared is not in its metadata: Chainlit would show it to anybody for that alone."""
-        async with self.database.reading() as connection:
-            found = (await connection.execute(select(THREADS).where(THREADS.c.id == thread_id))).mappings().first()
+        query = select(THREADS).where(THREADS.c.id == thread_id)
+
+        def work(connection: Connection) -> tuple[Any, ...] | None:
+            found = connection.execute(query).mappings().first()
             if found is None:
                 return None
-            steps = await _rows(connection, STEPS, thread_id, [STEPS.c.number])
-            elements = await _rows(connection, ELEMENTS, thread_id, [ELEMENTS.c.number])
-            feedbacks = await _rows(connection, FEEDBACKS, thread_id, [FEEDBACKS.c.id])
+            steps = _rows(connection, STEPS, thread_id, [STEPS.c.number])
+            elements = _rows(connection, ELEMENTS, thread_id, [ELEMENTS.c.number])
+            return found, steps, elements, _rows(connection, FEEDBACKS, thread_id, [FEEDBACKS.c.id])
+
+        read = await self.database.read(work)
+        if read is None:
+            return None
+        found, steps, elements, feedbacks = read
         withheld = await self.withheld(thread_id)
         by_step = {row["forId"]: feedback_of(row) for row in feedbacks}
         whole = thread_dict(dict(found))
@@ -157,20 +170,17 @@ class Chats(SQLAlchemyDataLayer):
         readable = await self._readable(await self.get_thread_author(thread_id)) if self._readable else None
         if readable is None:
             return {}
-        async with self.database.reading() as connection:
-            turns = await _rows(connection, TURNS, thread_id, [TURNS.c.number])
+        turns = await self.database.read(lambda connection: _rows(connection, TURNS, thread_id, [TURNS.c.number]))
         return withheld_steps(turns, readable)
 
     async def is_shared(self, thread_id: str) -> bool:
-        async with self.database.reading() as connection:
-            shared_at = await connection.scalar(select(THREADS.c.sharedAt).where(THREADS.c.id == thread_id))
-        return shared_at is not None
+        query = select(THREADS.c.sharedAt).where(THREADS.c.id == thread_id)
+        return await self.database.read(lambda connection: connection.scalar(query)) is not None
 
     async def bases_of(self, thread_id: str) -> tuple[str, ...]:
         """The bases that the chat's answers were read from."""
         query = select(TURNS.c.kb).where(TURNS.c.threadId == thread_id).distinct().order_by(TURNS.c.kb)
-        async with self.database.reading() as connection:
-            return tuple(await connection.scalars(query))
+        return await self.database.read(lambda connection: tuple(connection.scalars(query)))
 
     async def list_threads(self, pagination: Pagination, filters: ThreadFilter) -> PaginatedResponse[ThreadDict]:
         """One page of a person's chats for the sidebar, those used last first, without what is in them.
@@ -180,8 +190,8 @@ class Chats(SQLAlchemyDataLayer):
         """
         if not filters.userId:
             raise Problem("no_person", "Chats are listed for a person who has logged in: log in again.")
-        async with self.database.reading() as connection:
-            found = await found_threads(connection, filters.userId, pagination, filters)
+        user_id = filters.userId
+        found = await self.database.read(lambda connection: found_threads(connection, user_id, pagination, filters))
         threads = [thread_dict(row, is_shared=row["sharedAt"] is not None) for row in found[: pagination.first]]
         info = PageInfo(
             hasNextPage=len(found) > pagination.first,
@@ -196,19 +206,22 @@ class Chats(SQLAlchemyDataLayer):
         await self.database.settled()
         await self.database.close()
 
-    async def _save(self, thread_id: str | None, work: Callable[[AsyncConnection], Awaitable[T]]) -> T | None:
+    async def _save(self, thread_id: str | None, work: Callable[[Connection], T]) -> T | None:
         """A write of an open chat: what fails is told in the chat, and the chat goes on. None where nothing was done.
 
         Only the chat that the session has open can be written (ids come from the browser), and none that was deleted.
         """
-        opened = session_thread()
+        opened, owner = session_thread(), _owner()
         if thread_id is not None and (thread_id in self._deleted or (opened is not None and thread_id != opened)):
             return None
+
+        def kept(connection: Connection) -> T:
+            if thread_id is not None:
+                _touch(connection, thread_id, owner)
+            return work(connection)
+
         try:
-            async with self.database.writing() as connection:
-                if thread_id is not None:
-                    await self._touch(connection, thread_id)
-                return await work(connection)
+            return await self.database.write(kept)
         except Exception as error:  # Chainlit starts this in a task that nobody waits for.
             await self._unsaved(thread_id or "", error)
             return None
@@ -222,21 +235,6 @@ class Chats(SQLAlchemyDataLayer):
             await self._unsaved(thread_id, error)
             raise
 
-    async def _touch(self, connection: AsyncConnection, thread_id: str) -> None:
-        """The chat is used now; it is made where its first step comes before its name."""
-        query = update(THREADS).where(THREADS.c.id == thread_id).values(updatedAt=utc_now())
-        if (await connection.execute(query)).rowcount == 0:
-            await self._make_thread(connection, thread_id)
-
-    async def _make_thread(self, connection: AsyncConnection, thread_id: str) -> None:
-        now = utc_now()
-        row = {"id": thread_id, "createdAt": now, "updatedAt": now}
-        context = context_var.get(None)
-        user = context.session.user if context is not None else None
-        if isinstance(user, PersistedUser):
-            row |= {"userId": user.id, "userIdentifier": user.identifier}
-        await upsert(connection, THREADS, row, "id", change=[])
-
 
 def session_thread() -> str | None:
     """The chat that is open where this is called from; None outside of a chat."""
@@ -244,8 +242,24 @@ def session_thread() -> str | None:
     return None if context is None else context.session.thread_id
 
 
-async def _rows(
-    connection: AsyncConnection, table: Any, thread_id: str, order: Sequence[Any]
-) -> list[Mapping[str, Any]]:
+def _owner() -> dict[str, str]:
+    """Whose chat is made where this is called from, as columns; none where nobody has logged in."""
+    context = context_var.get(None)
+    user = context.session.user if context is not None else None
+    return {"userId": user.id, "userIdentifier": user.identifier} if isinstance(user, PersistedUser) else {}
+
+
+def _touch(connection: Connection, thread_id: str, owner: Mapping[str, str]) -> None:
+    """The chat is used now; it is made where its first step comes before its name."""
+    if connection.execute(_TOUCH, {"chat": thread_id, "at": utc_now()}).rowcount == 0:
+        _make_thread(connection, thread_id, owner)
+
+
+def _make_thread(connection: Connection, thread_id: str, owner: Mapping[str, str]) -> None:
+    now = utc_now()
+    upsert(connection, THREADS, {"id": thread_id, "createdAt": now, "updatedAt": now, **owner}, "id", change=[])
+
+
+def _rows(connection: Connection, table: Any, thread_id: str, order: Sequence[Any]) -> list[Mapping[str, Any]]:
     query = select(table).where(table.c.threadId == thread_id).order_by(*order)
-    return [dict(row) for row in (await connection.execute(query)).mappings()]
+    return [dict(row) for row in connection.execute(query).mappings()]

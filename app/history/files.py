@@ -54,8 +54,12 @@ class LocalFiles(BaseStorageClient):
         Raises:
             OSError: The disk refuses.
         """
-        await asyncio.to_thread(_write, self.path(object_key), data.encode() if isinstance(data, str) else data)
-        return {"object_key": object_key, "url": await self.get_read_url(object_key)}
+        return {"object_key": object_key, "url": await asyncio.to_thread(self.keep, object_key, data)}
+
+    def keep(self, object_key: str, data: bytes | str) -> str:
+        """As `upload_file`; blocking. Returns the address at which it is read."""
+        _write(self.path(object_key), data.encode() if isinstance(data, str) else data)
+        return self._url(object_key)
 
     async def delete_file(self, object_key: str) -> bool:
         path = self.path(object_key)
@@ -68,6 +72,9 @@ class LocalFiles(BaseStorageClient):
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def get_read_url(self, object_key: str) -> str:
+        return self._url(object_key)
+
+    def _url(self, object_key: str) -> str:
         return f"{self.root_path}{ROUTE}/{object_key}"
 
     async def close(self) -> None: ...

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, cast
 from chainlit.data.utils import queue_until_user_message
 from chainlit.types import Feedback
 from chainlit.utils import utc_now
-from sqlalchemy import and_, delete, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, and_, delete, select
 
 from app.history.chats import Chats, session_thread
 from app.history.files import object_key
@@ -54,12 +53,12 @@ class History(Chats):
         """Takes a step out with its elements and feedback; only of the chat that is open, where one is."""
         thread_id = session_thread()
 
-        async def work(connection: AsyncConnection) -> list[str]:
+        def work(connection: Connection) -> list[str]:
             keys = select(ELEMENTS.c.objectKey).where(ELEMENTS.c.forId == step_id)
-            found = [key for key in await connection.scalars(keys) if key]
+            found = [key for key in connection.scalars(keys) if key]
             for table, column in ((FEEDBACKS, FEEDBACKS.c.forId), (ELEMENTS, ELEMENTS.c.forId), (STEPS, STEPS.c.id)):
                 query = delete(table).where(column == step_id)
-                await connection.execute(query if thread_id is None else query.where(table.c.threadId == thread_id))
+                connection.execute(query if thread_id is None else query.where(table.c.threadId == thread_id))
             return found
 
         for key in await self._save(thread_id, work) or []:
@@ -68,24 +67,26 @@ class History(Chats):
     async def cut_back(self, thread_id: str, step_id: str) -> None:
         """Takes out of the open chat all that came after a step: steps, turns, elements, ratings, files."""
 
-        async def work(connection: AsyncConnection) -> list[str]:
+        def work(connection: Connection) -> list[str]:
             at = select(STEPS.c.number).where(STEPS.c.id == step_id, STEPS.c.threadId == thread_id).scalar_subquery()
             later = select(STEPS.c.id).where(STEPS.c.threadId == thread_id, STEPS.c.number > at)
             keys = select(ELEMENTS.c.objectKey).where(ELEMENTS.c.forId.in_(later))
-            found = [key for key in await connection.scalars(keys) if key]
+            found = [key for key in connection.scalars(keys) if key]
             for column in (FEEDBACKS.c.forId, ELEMENTS.c.forId, TURNS.c.stepId, STEPS.c.id):
-                await connection.execute(delete(column.table).where(column.in_(later)))
+                connection.execute(delete(column.table).where(column.in_(later)))
             return found
 
         for key in await self._save(thread_id, work) or []:
             await self.files.delete_file(key)
 
     async def get_step(self, step_id: str) -> StepDict | None:
-        async with self.database.reading() as connection:
-            row = (await connection.execute(select(STEPS).where(STEPS.c.id == step_id))).mappings().first()
+        def work(connection: Connection) -> StepDict | None:
+            row = connection.execute(select(STEPS).where(STEPS.c.id == step_id)).mappings().first()
             query = select(FEEDBACKS).where(FEEDBACKS.c.forId == step_id)
-            feedback = (await connection.execute(query)).mappings().first()
-        return None if row is None else step_dict_of(dict(row), feedback_of(dict(feedback)) if feedback else None)
+            feedback = connection.execute(query).mappings().first()
+            return None if row is None else step_dict_of(dict(row), feedback_of(dict(feedback)) if feedback else None)
+
+        return await self.database.read(work)
 
     async def keep_turn(self, thread_id: str, step_id: str, conversation: Conversation, model: str) -> None:
         """Keeps the conversation's last turn beside the step that shows its answer; what fails is told in the chat."""
@@ -100,8 +101,9 @@ class History(Chats):
         Raises:
             Problem: `no_such_step`; `history_unreachable`.
         """
-        async with self.database.writing() as connection:
-            thread_id = await connection.scalar(select(STEPS.c.threadId).where(STEPS.c.id == feedback.forId))
+
+        def work(connection: Connection) -> str:
+            thread_id = connection.scalar(select(STEPS.c.threadId).where(STEPS.c.id == feedback.forId))
             if thread_id is None:
                 raise Problem("no_such_step", "This answer is not in the kept chats: reload the page.")
             row = {
@@ -111,21 +113,22 @@ class History(Chats):
                 "value": feedback.value,
                 "comment": feedback.comment,
             }
-            await upsert(connection, FEEDBACKS, row, "forId", change=["value", "comment"])
-            kept = await connection.scalar(select(FEEDBACKS.c.id).where(FEEDBACKS.c.forId == feedback.forId))
-        return str(kept)
+            upsert(connection, FEEDBACKS, row, "forId", change=["value", "comment"])
+            return str(connection.scalar(select(FEEDBACKS.c.id).where(FEEDBACKS.c.forId == feedback.forId)))
+
+        return await self.database.write(work)
 
     async def author_of_step(self, step_id: str) -> str:
         """The identifier of whose chat the step is in; empty where there is none."""
         query = select(THREADS.c.userIdentifier).join(STEPS, STEPS.c.threadId == THREADS.c.id)
-        async with self.database.reading() as connection:
-            return await connection.scalar(query.where(STEPS.c.id == step_id)) or ""
+        query = query.where(STEPS.c.id == step_id)
+        return await self.database.read(lambda connection: connection.scalar(query)) or ""
 
     async def author_of_feedback(self, feedback_id: str) -> str:
         """As `author_of_step`."""
         query = select(THREADS.c.userIdentifier).join(FEEDBACKS, FEEDBACKS.c.threadId == THREADS.c.id)
-        async with self.database.reading() as connection:
-            return await connection.scalar(query.where(FEEDBACKS.c.id == feedback_id)) or ""
+        query = query.where(FEEDBACKS.c.id == feedback_id)
+        return await self.database.read(lambda connection: connection.scalar(query)) or ""
 
     # ------------------------------------------------------------------ elements
 
@@ -139,21 +142,20 @@ class History(Chats):
         if not element.for_id:
             return
 
-        async def work(connection: AsyncConnection) -> None:
+        def work(connection: Connection) -> None:
             values = element.to_dict()
             if element.path is not None and element.chainlit_key == element.id:  # dropped by a person
                 values["chainlitKey"] = None
             elif element.type != "custom" and element.content:
-                kept = await self.files.upload_file(object_key(element.thread_id, element.id), element.content)
-                values["objectKey"], values["url"] = kept["object_key"], kept["url"]
-            await upsert(connection, ELEMENTS, element_row(values), "id")
+                key = object_key(element.thread_id, element.id)
+                values["objectKey"], values["url"] = key, self.files.keep(key, element.content)
+            upsert(connection, ELEMENTS, element_row(values), "id")
 
         await self._save(element.thread_id, work)
 
     async def get_element(self, thread_id: str, element_id: str) -> ElementDict | None:
         query = select(ELEMENTS).where(ELEMENTS.c.threadId == thread_id, ELEMENTS.c.id == element_id)
-        async with self.database.reading() as connection:
-            row = (await connection.execute(query)).mappings().first()
+        row = await self.database.read(lambda connection: connection.execute(query).mappings().first())
         if row is None or row["forId"] in await self.withheld(thread_id):
             return None
         return element_dict(dict(row))
@@ -165,9 +167,9 @@ class History(Chats):
             return
         meant = and_(ELEMENTS.c.id == element_id, ELEMENTS.c.threadId == thread_id)
 
-        async def work(connection: AsyncConnection) -> str | None:
-            key = await connection.scalar(select(ELEMENTS.c.objectKey).where(meant))
-            await connection.execute(delete(ELEMENTS).where(meant))
+        def work(connection: Connection) -> str | None:
+            key = connection.scalar(select(ELEMENTS.c.objectKey).where(meant))
+            connection.execute(delete(ELEMENTS).where(meant))
             return cast("str | None", key)
 
         key = await self._save(thread_id, work)

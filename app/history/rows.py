@@ -7,9 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from chainlit.types import FeedbackDict, Pagination, ThreadDict, ThreadFilter
-from sqlalchemy import Insert, Table, and_, func, or_, select
+from sqlalchemy import Connection, Insert, Table, and_, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.history.schema import ELEMENTS, FEEDBACKS, STEPS, THREADS
 
@@ -64,15 +63,15 @@ def thread_dict(row: Mapping[str, Any], *, is_shared: bool | None = None) -> Thr
     )
 
 
-async def upsert(
-    connection: AsyncConnection, table: Table, row: Mapping[str, Any], key: str, change: Sequence[str] | None = None
+def upsert(
+    connection: Connection, table: Table, row: Mapping[str, Any], key: str, change: Sequence[str] | None = None
 ) -> None:
     """Adds `row`, or changes in the one of the same `key` what `change` names (None: all of it).
 
     A step or an element of another chat is left as it is, whoever knows its id.
     """
     changed = [name for name in row if name != key] if change is None else change
-    await connection.execute(_upsert(connection.dialect.name, table, key, tuple(changed)), dict(row))
+    connection.execute(_upsert(connection.dialect.name, table, key, tuple(changed)), dict(row))
 
 
 @cache
@@ -89,8 +88,8 @@ def _upsert(dialect: str, table: Table, key: str, changed: tuple[str, ...]) -> I
     )
 
 
-async def found_threads(
-    connection: AsyncConnection, user_id: str, pagination: Pagination, filters: ThreadFilter
+def found_threads(
+    connection: Connection, user_id: str, pagination: Pagination, filters: ThreadFilter
 ) -> list[Mapping[str, Any]]:
     """One row more than the page holds, where there is one; those used last first."""
     query = select(THREADS).where(THREADS.c.userId == user_id)
@@ -104,12 +103,12 @@ async def found_threads(
         query = query.where(THREADS.c.id.in_(rated))
     if pagination.cursor:
         place = select(THREADS.c.updatedAt, THREADS.c.number).where(THREADS.c.id == pagination.cursor)
-        last = (await connection.execute(place)).first()
+        last = connection.execute(place).first()
         if last is not None:
             older = and_(THREADS.c.updatedAt == last[0], THREADS.c.number < last[1])
             query = query.where(or_(THREADS.c.updatedAt < last[0], older))
     query = query.order_by(THREADS.c.updatedAt.desc(), THREADS.c.number.desc()).limit(pagination.first + 1)
-    return [dict(row) for row in (await connection.execute(query)).mappings()]
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def _row(table: Table, values: dict[str, Any]) -> dict[str, Any]:

@@ -46,8 +46,7 @@ async def conversation_of(database: Database, thread_id: str, model: str) -> Con
         Problem: `history_unreachable`.
     """
     query = select(TURNS).where(TURNS.c.threadId == thread_id).order_by(TURNS.c.number)
-    async with database.reading() as connection:
-        rows = list((await connection.execute(query)).mappings())
+    rows = await database.read(lambda connection: list(connection.execute(query).mappings()))
     turns, foreign = list[Turn](), 0
     for number, row in enumerate(rows, 1):
         foreign = number if row["model"] != model else foreign

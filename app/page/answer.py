@@ -24,8 +24,8 @@ from app.page.words import say
 from app.people.member import Member
 from app.words import Language
 
-# The browser renders the whole Markdown at each piece; 25 times a second is as smooth as more.
-PIECE_S = 0.04
+# The browser renders the whole Markdown at each piece, and each costs the page a call to the network.
+PIECE_S = 0.09
 NOT_FOUND_ICON = "search-x"
 
 Keep = Callable[[str], Awaitable[None]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,7 @@ from typing import Literal
 
 from app.assistant import DEFAULT_KB, Assistant
 from app.page.log import explain
+from app.page.memory import give_back_what_is_free, set_aside_what_stays
 from app.page.pace import Pace
 from app.page.words import say
 from app.problem import Problem, tell
@@ -33,6 +35,8 @@ STARTERS_A_SAMPLE = 2
 # Python's own number (cores and four) is soon taken by people whose files are being read, and everybody's questions
 # would wait for those.
 THREADS = 64
+# How long a thread that computes keeps the page waiting; Python's own 5 ms add up where several people search at once.
+SWITCH_S = 0.0005
 SAMPLES_ADDED = "samples_added"
 
 # The engine counts the seconds of each of its steps; the page shows those since its own start.
@@ -65,6 +69,7 @@ class Host:
     def begin(self) -> None:
         """Starts in the background, again after a failure; returns at once."""
         asyncio.get_running_loop().set_default_executor(self._threads)
+        sys.setswitchinterval(SWITCH_S)
         if all(task.done() for task in self._work):
             self.state, self.problem, self._since = "starting", None, time.monotonic()
             self._work = [asyncio.create_task(self._bring_up())]
@@ -168,9 +173,11 @@ class Host:
             self.problem = tell(error) or Problem("unforeseen", explain(error, self.settings.home, "en"))
             self.state = "failed"
         else:
+            set_aside_what_stays()
             self.state = "ready"
             self._work.append(asyncio.create_task(self._warm_samples(self.assistant)))
             self._work.append(asyncio.create_task(self._embed_missing(self.assistant)))
+            self._work.append(asyncio.create_task(give_back_what_is_free()))
 
     async def _load_search(self, assistant: Assistant) -> None:
         """Loads beside the engine what a search needs: torch takes seconds."""

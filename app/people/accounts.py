@@ -58,8 +58,8 @@ class People:
             return tuple(Account(_person(connection, row.name), row.origin, _waits(row)) for row in rows)
 
     def any(self) -> bool:
-        with self._records.reading() as connection:
-            return connection.execute(select(records.people.c.name).limit(1)).first() is not None
+        query = select(records.people.c.name).limit(1)
+        return self._records.remembered("any", lambda connection: connection.execute(query).first() is not None)
 
     def find(self, name: str) -> Person:
         """The person, disabled or not.
@@ -67,21 +67,27 @@ class People:
         Raises:
             Problem: `not_found`.
         """
-        with self._records.reading() as connection:
-            return _person(connection, name.casefold())
+        folded = name.casefold()
+        return self._records.remembered(("person", folded), lambda connection: _person(connection, folded))
 
     def in_session(self, name: str, session: int) -> Person | None:
         """Who `name` is, while the session that began as `session` goes on; None once it was ended."""
-        with self._records.reading() as connection:
+
+        def read(connection: Connection) -> Person | None:
             row = connection.execute(select(records.people).where(records.people.c.name == name)).first()
             return _person(connection, name) if row and not row.disabled and row.session == session else None
+
+        return self._records.remembered(("session", name, session), read)
 
     def sessions(self) -> frozenset[tuple[str, int]]:
         """The name and the number of each session that goes on."""
         table = records.people
-        with self._records.reading() as connection:
-            rows = connection.execute(select(table.c.name, table.c.session).where(~table.c.disabled)).all()
-            return frozenset((row.name, row.session) for row in rows)
+        query = select(table.c.name, table.c.session).where(~table.c.disabled)
+
+        def read(connection: Connection) -> frozenset[tuple[str, int]]:
+            return frozenset((row.name, row.session) for row in connection.execute(query))
+
+        return self._records.remembered("sessions", read)
 
     # -- changing
 

@@ -6,7 +6,7 @@ A base that nobody may see is answered word for word like one that is not there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -40,9 +40,8 @@ class Library:
 
     def bases(self) -> tuple[Base, ...]:
         """All of them, by name; for administration. What a person may see is `readable`."""
-        names = {DEFAULT, *self._filled()}
-        with self._records.reading() as connection:
-            return _stored(connection, names)
+        names = frozenset((DEFAULT, *self._filled()))
+        return self._records.remembered(("bases", names), lambda connection: _stored(connection, names))
 
     def readable(self, person: Person) -> tuple[Base, ...]:
         """The bases that `person` may read, by name."""
@@ -147,7 +146,7 @@ def _names_like(name: str) -> Iterator[str]:
     yield from (f"{name} {number}" for number in count(2))
 
 
-def _stored(connection: Connection, names: set[str], only: str | None = None) -> tuple[Base, ...]:
+def _stored(connection: Connection, names: Set[str], only: str | None = None) -> tuple[Base, ...]:
     public = {row.name: row.public for row in connection.execute(select(records.bases))}
     people: dict[str, list[tuple[str, Role]]] = defaultdict(list)
     groups: dict[str, list[tuple[str, Role]]] = defaultdict(list)

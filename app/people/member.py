@@ -141,11 +141,15 @@ class Member:
             TIMES.note(self.person.name, kb, event.receipt)
 
     async def _look_up(self, kb: str, doc_id: str | None, conversation: Conversation | None) -> None:
-        await run_in_threadpool(self.library.require, self.person, kb)
-        if doc_id is not None:
-            await run_in_threadpool(self.document, doc_id, kb)
+        readable = await run_in_threadpool(self._readable_with, kb, doc_id)
         if conversation is not None and not self.person.everything:
-            conversation.forget_unless(await run_in_threadpool(self.library.readable_names, self.person))
+            conversation.forget_unless(readable)
+
+    def _readable_with(self, kb: str, doc_id: str | None) -> frozenset[str]:
+        self.library.require(self.person, kb)
+        if doc_id is not None:
+            self.document(doc_id, kb)
+        return self.library.readable_names(self.person)
 
     # -- changing
 

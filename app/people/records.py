@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import (
     Boolean,
@@ -35,8 +37,14 @@ from app.problem import Problem
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+T = TypeVar("T")
+
 VERSION = 1
+# Answers of a few kinds for each person; some MB.
+MOST_REMEMBERED = 20_000
 FILE_NAME = "people.sqlite3"
+# How long one waits for another process that writes.
+BUSY_S = 60
 _TABLES = MetaData()
 
 
@@ -135,6 +143,10 @@ class Records:
     def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
         self._engine = engine
         self.clock = clock
+        self._looking: sqlite3.Connection | None = None
+        self._remembered: dict[Hashable, object] = {}
+        self._as_of: int | None = None
+        self._lock = threading.Lock()
         with _told():
             self._prepare()
 
@@ -157,7 +169,7 @@ class Records:
         path = home / FILE_NAME
         # Password hashes lie in it: made before SQLite does, for its owner alone.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 60})
+        engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_S})
         event.listen(engine, "connect", _obey_foreign_keys)
         return cls(engine, clock)
 
@@ -182,7 +194,43 @@ class Records:
                 connection.exec_driver_sql("BEGIN")
             yield connection
 
+    def remembered(self, key: Hashable, read: Callable[[Connection], T]) -> T:
+        """What `read` finds in the tables as they are now; from memory where nobody has written since it was read.
+
+        Args:
+            key: Names what is read, and all that it depends on beside the tables.
+            read: Gives what nobody changes afterwards.
+        """
+        as_of = self._state()
+        with self._lock:
+            if as_of != self._as_of or len(self._remembered) >= MOST_REMEMBERED:
+                self._remembered, self._as_of = {}, as_of
+            if key in self._remembered:
+                return cast("T", self._remembered[key])
+        with self.reading() as connection:
+            found = read(connection)
+        with self._lock:
+            # What was read is at least as new as `as_of`: a write since then has changed the number.
+            if as_of is not None and as_of == self._as_of:
+                self._remembered[key] = found
+        return found
+
+    def _state(self) -> int | None:
+        """Another number after each write of whatever process; None where the database does not tell."""
+        path = self._engine.url.database
+        if self._engine.dialect.name != "sqlite" or not path:
+            return None
+        with _told(), self._lock:
+            if self._looking is None:
+                # SQLite counts the writes of all connections but the one that asks: this one never writes.
+                self._looking = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
+            return int(self._looking.execute("PRAGMA data_version").fetchone()[0])
+
     def close(self) -> None:
+        with self._lock:
+            if self._looking is not None:
+                self._looking.close()
+                self._looking = None
         self._engine.dispose()
 
     def _prepare(self) -> None:
@@ -219,7 +267,7 @@ def _told() -> Iterator[None]:
         raise Problem(
             "not_installed", f"For PostgreSQL {error.name} is missing: pip install 'readonce[postgresql]'."
         ) from error
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         said = " ".join(str(getattr(error, "orig", None) or type(error).__name__).split())
         raise Problem(
             "people_unusable",

@@ -42,6 +42,14 @@ def test_what_the_search_asked_of_the_engine_is_the_engines_too() -> None:
     assert figures.done == Spread(500.0, 500.0, 500.0)
 
 
+def test_calls_that_go_on_side_by_side_are_waited_for_once() -> None:
+    """A search asks for a translation and other words at once: the longer one is the engine's time."""
+    calls = [took(10.0, 0.25, 0.5), took(10.25, 0.25, 0.5), took(11.0, 0.25, 1.0)]
+    figures = figures_of_way("page", [asked(10.0, 1.5, 2.5)], calls, 0)
+    assert figures.first == Spread(500.0, 500.0, 500.0)
+    assert figures.done == Spread(750.0, 750.0, 750.0)
+
+
 def test_what_is_lost_is_counted_and_never_timed() -> None:
     """No end, an error in the answer's place, words out of order, another sentence: each by its name."""
     lost = [

@@ -15,7 +15,7 @@ from chats import Kept, chatting, person, step
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from postgresql import emptied, served
-from sqlalchemy import select, text
+from sqlalchemy import Connection, Executable, event, select, text
 
 from app.history.database import Database
 from app.history.layer import History
@@ -44,6 +44,16 @@ async def kept(request: pytest.FixtureRequest, addresses: dict[str, str], tmp_pa
 async def chats_of(history: History, user_id: str, **filters: Any) -> list[dict[str, Any]]:
     page = await history.list_threads(Pagination(first=20), ThreadFilter(userId=user_id, **filters))
     return [dict(thread) for thread in page.data]
+
+
+async def found(history: History, query: Executable) -> Any:
+    """One value, past the layer."""
+    return await history.database.read(lambda connection: connection.scalar(query))
+
+
+async def done(history: History, statement: str) -> None:
+    """One change, past the layer."""
+    await history.database.write(lambda connection: connection.execute(text(statement)).rowcount)
 
 
 async def test_every_field_of_a_step_comes_back_after_a_restart(kept: Kept) -> None:
@@ -155,6 +165,51 @@ async def test_writes_take_effect_in_the_order_in_which_they_were_asked_for(kept
         await asyncio.gather(*tasks)
 
 
+async def test_writes_that_wait_are_kept_in_one_transaction(kept: Kept) -> None:
+    """An answer's steps and sources, and what other people's chats bring meanwhile; each is on disk once it returns."""
+    history = kept.open()
+    ada = await person(history, "ada")
+    commits: list[Connection] = []
+    event.listen(history.database.engine, "commit", commits.append)
+    async with chatting(ada) as thread_id:
+        steps = [step(thread_id) for _ in range(30)]
+        await asyncio.gather(*(history.create_step(each) for each in steps))
+        assert len(commits) == 1
+    thread = await kept.open().get_thread(thread_id)
+    assert thread is not None
+    assert [each["id"] for each in thread["steps"]] == [each["id"] for each in steps]
+
+
+async def test_a_write_that_fails_takes_no_other_along(kept: Kept) -> None:
+    """Of those that are kept together each is answered for itself; the others are kept in their order."""
+    history = kept.open()
+    ada = await person(history, "ada")
+    async with chatting(ada) as thread_id:
+        steps = [step(thread_id) for _ in range(3)]
+        refused = step(thread_id, createdAt={"no": "text"})
+        await asyncio.gather(*(history.create_step(each) for each in (*steps[:2], refused, steps[2])))
+        thread = await history.get_thread(thread_id)
+        assert thread is not None
+        assert [each["id"] for each in thread["steps"]] == [each["id"] for each in steps]
+    assert [told for told, _ in kept.unsaved] == [thread_id]
+
+
+async def test_a_write_whose_asker_has_gone_is_kept(kept: Kept) -> None:
+    """Stop ends who waits for it, and not the write."""
+    history = kept.open()
+    ada = await person(history, "ada")
+    async with chatting(ada) as thread_id:
+        asked = asyncio.create_task(history.create_step(step(thread_id)))
+        while not history.database.is_writing:
+            await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        await history.update_thread(thread_id, name="Fees")
+        thread = await history.get_thread(thread_id)
+        assert thread is not None
+        assert len(thread["steps"]) == 1
+
+
 async def test_a_chat_is_renamed_rated_found_and_deleted_with_all_that_it_had(kept: Kept) -> None:
     history = kept.open()
     ada = await person(history, "ada")
@@ -184,11 +239,10 @@ async def test_a_chat_is_renamed_rated_found_and_deleted_with_all_that_it_had(ke
         await history.create_step(step(thread_id))
         await history.update_thread(thread_id, metadata={"kb": "law"})
     assert [chat["name"] for chat in await chats_of(history, ada.id)] == ["Chat 2", "Renamed \u6e21\u8f6e"]
-    async with history.database.reading() as connection:
-        for table in ("steps", "elements", "feedbacks", "threads", "turns"):
-            column = "id" if table == "threads" else '"threadId"'
-            query = text(f"SELECT count(*) FROM {table} WHERE {column} = :id")
-            assert await connection.scalar(query, {"id": threads[1][0]}) == 0, table
+    for table in ("steps", "elements", "feedbacks", "threads", "turns"):
+        column = "id" if table == "threads" else '"threadId"'
+        query = text(f"SELECT count(*) FROM {table} WHERE {column} = :id").bindparams(id=threads[1][0])
+        assert await found(history, query) == 0, table
     assert len([path for path in (kept.home / "chats").rglob("*") if path.is_file()]) == 2
     assert await history.get_thread_author(threads[1][0]) == ""
 
@@ -206,8 +260,7 @@ async def test_pages_of_the_sidebar_hold_each_chat_once(kept: Kept) -> None:
     ada, bob = await person(history, "ada"), await person(history, "bob")
     for number in range(7):
         await history.update_thread(f"t{number}", name=str(number), user_id=(bob if number == 3 else ada).id)
-    async with history.database.writing() as connection:
-        await connection.execute(text('UPDATE threads SET "updatedAt" = :at'), {"at": "2026-05-01T08:00:00Z"})
+    await done(history, "UPDATE threads SET \"updatedAt\" = '2026-05-01T08:00:00Z'")
     seen, cursor = [], None
     while True:
         page = await history.list_threads(Pagination(first=2, cursor=cursor), ThreadFilter(userId=ada.id))
@@ -263,9 +316,8 @@ async def test_a_write_that_fails_is_told_and_the_next_one_is_kept(kept: Kept) -
     """Steps, elements and removals of an open chat are told in the chat; a rename is refused to whoever asked."""
     history = kept.open()
     ada = await person(history, "ada")
-    async with history.database.writing() as connection:
-        await connection.execute(text("ALTER TABLE steps RENAME TO steps_away"))
-        await connection.execute(text("ALTER TABLE elements RENAME TO elements_away"))
+    await done(history, "ALTER TABLE steps RENAME TO steps_away")
+    await done(history, "ALTER TABLE elements RENAME TO elements_away")
     async with chatting(ada) as thread_id:
         asked = step(thread_id)
         await history.create_step(asked)
@@ -274,13 +326,11 @@ async def test_a_write_that_fails_is_told_and_the_next_one_is_kept(kept: Kept) -
         assert [told for told, _ in kept.unsaved] == [thread_id] * 3
         assert all("steps" in why or "elements" in why for _, why in kept.unsaved)
         assert all("What does the ferry cost" not in why for _, why in kept.unsaved)
-        async with history.database.writing() as connection:
-            await connection.execute(text("ALTER TABLE steps_away RENAME TO steps"))
+        await done(history, "ALTER TABLE steps_away RENAME TO steps")
         await history.create_step(asked)
         assert len(kept.unsaved) == 3
         assert (await history.get_step(asked["id"]) or {})["output"] == asked["output"]
-        async with history.database.writing() as connection:
-            await connection.execute(text("ALTER TABLE threads RENAME TO threads_away"))
+        await done(history, "ALTER TABLE threads RENAME TO threads_away")
         with pytest.raises(Problem, match="can't be used"):
             await history.update_thread(thread_id, name="Renamed")
         assert len(kept.unsaved) == 4
@@ -290,9 +340,9 @@ async def test_a_file_of_the_first_version_grows_up_and_keeps_its_chats(kept: Ke
     """What a version lacks is made at start; what a later one wrote is refused and left alone."""
     old = Database(kept.setting, kept.home)
     kept.home.mkdir(exist_ok=True)
-    async with old.engine.begin() as connection:
-        assert await connection.run_sync(lambda each: bring_up_to_date(each, VERSIONS[:1])) == 0
-        await connection.execute(
+    with old.engine.begin() as connection:
+        assert bring_up_to_date(connection, VERSIONS[:1]) == 0
+        connection.execute(
             text('INSERT INTO threads (id, "createdAt", "updatedAt", name) VALUES (:id, :at, :at, :id)'),
             {"id": "old", "at": "2026-01-01T00:00:00Z"},
         )
@@ -300,9 +350,8 @@ async def test_a_file_of_the_first_version_grows_up_and_keeps_its_chats(kept: Ke
     history = kept.open()
     assert (await history.get_thread("old") or {})["name"] == "old"
     assert await history.bases_of("old") == ()
-    async with history.database.writing() as connection:
-        assert await connection.scalar(select(SCHEMA.c.version)) == len(VERSIONS)
-        await connection.execute(SCHEMA.update().values(version=99))
+    assert await found(history, select(SCHEMA.c.version)) == len(VERSIONS)
+    await done(history, "UPDATE history_schema SET version = 99")
     with pytest.raises(Problem) as caught:
         await kept.open().get_thread("old")
     assert caught.value.code == "newer_history"
@@ -312,9 +361,8 @@ async def test_two_servers_that_start_at_once_make_the_tables_once(kept: Kept) -
     histories = [kept.open() for _ in range(4)]
     await asyncio.gather(*(history.database.open() for history in histories))
     await asyncio.gather(*(person(history, "ada") for history in histories))
-    async with histories[0].database.reading() as connection:
-        assert await connection.scalar(text("SELECT count(*) FROM users")) == 1
-        assert await connection.scalar(text("SELECT count(*) FROM history_schema")) == 1
+    assert await found(histories[0], text("SELECT count(*) FROM users")) == 1
+    assert await found(histories[0], text("SELECT count(*) FROM history_schema")) == 1
 
 
 async def test_a_sqlite_file_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
@@ -326,7 +374,7 @@ async def test_a_sqlite_file_that_another_process_writes_is_waited_for(tmp_path:
     other.execute("BEGIN IMMEDIATE")
     async with chatting(ada) as thread_id:
         writing = asyncio.create_task(history.create_step(step(thread_id)))
-        while not history.database._in_order.locked():
+        while not history.database.is_writing:
             await asyncio.sleep(0)
         assert await history.get_thread_author(thread_id) == ""  # readers are not kept waiting
         other.execute("COMMIT")

@@ -112,8 +112,8 @@ async def test_only_the_author_rates_and_takes_a_rating_back(kept: Kept, client:
 
 async def test_a_request_that_fails_is_told_in_one_sentence(kept: Kept, client: httpx.AsyncClient) -> None:
     _, _, address = await chat_of_ada(kept)
-    async with kept.first.database.writing() as connection:
-        await connection.exec_driver_sql("ALTER TABLE threads RENAME TO away")
+    away = "ALTER TABLE threads RENAME TO away"
+    await kept.first.database.write(lambda connection: connection.exec_driver_sql(away).rowcount)
     answer = await client.get(address, headers={"who": "ada"})
     assert answer.status_code == 503
     assert answer.json()["code"] == "history_unreachable"

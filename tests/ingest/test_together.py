@@ -88,3 +88,15 @@ def test_a_reader_is_not_kept_waiting_by_a_writer(corpus, write, tmp_path):
         connection.execute("DELETE FROM members")
         assert [hit.doc_id for hit in corpus.search("pump")] == [added]
         assert [document.id for document in corpus.documents()] == [added]
+
+
+def test_a_thread_that_ends_takes_its_connection_along(corpus, write):
+    """A page's threads come and go for weeks: files that stay open behind them would use up what a process may have."""
+    corpus.add(write("cobalt.md", "The cobalt pump stops at night."))
+    held = len(corpus._database._opened)
+    for _ in range(5):
+        thread = threading.Thread(target=corpus.search, args=("pump",))
+        thread.start()
+        thread.join()
+    assert len(corpus._database._opened) == held
+    assert len(corpus.search("pump")) == 1
