@@ -12,7 +12,7 @@ import pytest
 from library import LIBRARY, FakePower, Run, long_text, write
 
 import engine
-from app.power import EngineStatus
+from app.power import EngineStatus, Refusal
 from engine.base import EngineError, Features
 from engine.fake import FakeEngine
 from engine.view import CacheView, PrefixView
@@ -339,13 +339,17 @@ def test_wrong_usage_exits_with_two(run: Run, args: tuple[str, ...]) -> None:
     assert "Traceback" not in out + err
 
 
-def test_unknown_setting_exits_with_two(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelt variable is named."""
+def test_unknown_variable_is_told_on_stderr_and_bad_ones_end_the_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON stays JSON; what is meant is named; a bad value is wrong usage."""
     monkeypatch.setenv("READONCE_MODLE", "x")
-    code, _, err = run("ls")
-    assert code == 2
-    assert is_one_sentence(err)
-    assert "READONCE_MODLE" in err
+    code, out, err = run("settings", "--jsonl")
+    assert (code, rows(out)[0]["name"]) == (0, "READONCE_HOME")
+    assert err == "The variable READONCE_MODLE is not a setting and does nothing; did you mean READONCE_MODEL?\n"
+    monkeypatch.delenv("READONCE_MODLE")
+    monkeypatch.setenv("READONCE_PORT", "many")
+    assert run("ls") == (2, "", "readonce: READONCE_PORT is 'many'; it takes a whole number from 1 to 65535.\n")
 
 
 def test_help_names_every_command_and_version_is_told(run: Run) -> None:
@@ -480,6 +484,22 @@ def test_status_of_an_engine_elsewhere_promises_no_start(run: Run, monkeypatch: 
     """Where a url is set nothing is ever started here."""
     monkeypatch.setenv("READONCE_ENGINE_URL", "http://127.0.0.1:9")
     assert run("status")[1].startswith("No engine answers at http://127.0.0.1:9.")
+
+
+def test_status_of_an_engine_that_cannot_be_used_says_why_and_fails(
+    run: Run, library: str, power: FakePower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused token or another model is not "no engine": what to set is said, in JSON with its code."""
+    monkeypatch.setenv("READONCE_ENGINE_URL", "http://127.0.0.1:9")
+    sentence = "The server at http://127.0.0.1:9 wants a token; set READONCE_ENGINE_TOKEN."
+    monkeypatch.setattr(power, "status", lambda: EngineStatus(False, refusal=Refusal("token_refused", sentence)))
+    code, out, err = run("status")
+    assert (code, err) == (1, f"readonce: {sentence}\n")
+    assert out.startswith("The engine at http://127.0.0.1:9 can't be used.\n")
+    assert "The Marsh Lane Library" in out
+    code, out, err = run("status", "--json")
+    assert (code, err) == (1, f"readonce: {sentence}\n")
+    assert rows(out)[0]["engine"]["refusal"] == {"code": "token_refused", "message": sentence}
 
 
 def test_home_that_cannot_be_made_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
