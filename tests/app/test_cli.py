@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -178,6 +180,44 @@ def test_ask_for_a_person_shows_sources_and_receipt(run: Run, library: str, engi
     ]
     assert "prompt tokens reused" in out
     assert "(cold: first use of these pages)" in out
+
+
+def test_refusal_names_the_command_that_reads_the_rest_and_what_it_costs(
+    run: Run, tmp_path: Path, engine: FakeEngine
+) -> None:
+    """The command is the one to type, and reads part after part until one answers; then nothing more is offered."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(12))), "--kb", "plant")
+    engine.enqueue("The document does not say.")
+    code, out, err = run("ask", "Who's painted pump 3?", "--kb", "plant")
+    assert code == 0
+    assert "read the whole document?" in out
+    (offer,) = [line for line in err.splitlines() if line.startswith("To read the whole document (")]
+    words = shlex.split(offer.partition("): ")[2])
+    assert words[:3] == ["readonce", "ask", "Who's painted pump 3?"]
+    assert re.search(
+        r"\(\d+ sections, [\d,]+ tokens(: up to \d+ s|; how long that takes here is not known yet)\): ", offer
+    )
+    num_asked = len(engine.calls)
+    engine.enqueue(*["The document does not say."] * 20)
+    code, out, err = run(*words[1:])
+    assert code == 0
+    assert re.match(r"Not in this document \((all \d+ pages were|the whole text was) read\)\.", out)
+    assert "--whole" not in err
+    read = {call.prompt.prefix.name for call in engine.calls[num_asked:]}
+    assert read == {f"plant/pumps.md/{number}" for number in range(1, len(read) + 1)}
+    assert len(read) > 1
+
+
+def test_whole_reading_wants_one_document_and_no_filters(run: Run, library: str, tmp_path: Path) -> None:
+    """Wrong usage, in JSON with its code; one document alone needs no name."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(2))))
+    code, out, _ = run("ask", "What does a card cost?", "--whole", "--json")
+    assert (code, rows(out)[0]["error"]["code"]) == (2, "no_document_named")
+    code, out, _ = run("ask", "What does a card cost?", "--whole", "--doc", library, "--pages", "1", "--json")
+    assert (code, rows(out)[0]["error"]["code"]) == (2, "bad_filter")
+    run("rm", "pumps.md")
+    code, out, _ = run("ask", "What does a card cost?", "--whole", "--json")
+    assert (code, rows(out)[0]["reading"]["whole"]) == (0, True)
 
 
 def test_ask_says_how_long_the_engine_stays(run: Run, library: str, power: FakePower) -> None:
