@@ -154,6 +154,21 @@ def test_search_gives_hits_best_first_and_no_more_than_asked(run: Run, library: 
     assert all(hit["doc_id"] == library for hit in hits)
 
 
+def test_search_for_a_person_shows_where_and_the_words_around(run: Run, tmp_path: Path) -> None:
+    """Document, page, section, score; about 240 characters around the words, all of the passage with --full."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(12))))
+    (hit,) = rows(run("search", "pump 7 painted", "-k", "1", "--jsonl")[1])
+    code, out, err = run("search", "pump 7 painted", "-k", "1")
+    place, shown = out.splitlines()
+    assert (code, err) == (0, "")
+    assert re.fullmatch(rf"1\. .+, p\. 1, .+ \(score {hit['score']:.2f}\)", place)
+    assert len(shown) <= 240 + 2 * len("… ")
+    assert shown.removeprefix("… ").removesuffix(" …") in " ".join(hit["text"].split())
+    assert run("search", "pump 7 painted", "-k", "1", "--full")[1].splitlines() == [
+        place, " ".join(hit["text"].split()),
+    ]  # fmt: skip
+
+
 def test_ask_as_json_is_one_object_by_exact_keys(run: Run, library: str, engine: FakeEngine) -> None:
     """Answer, abstained, citations, receipt; stdout holds nothing else."""
     engine.enqueue("A card costs 12 euros a year [3].", "Students pay 4 euros.")
