@@ -176,7 +176,7 @@ def test_over_https_the_cookie_stays_there(people: Desk, client: TestClient) -> 
 
 def test_a_one_time_link_sets_a_password_in_the_browser(people: Desk, client: TestClient) -> None:
     """The form, a refusal that keeps the link, the password; then the link is as if it had never been."""
-    link = page_welcome.link("0.0.0.0", 8756, people.people.add(OF_THIS_MACHINE, "anna"))
+    link = page_welcome.link("http://localhost:8756", people.people.add(OF_THIS_MACHINE, "anna"))
     assert link.startswith("http://localhost:8756/readonce/welcome?link=")
     words = parse_qs(urlsplit(link).query)["link"][0]
     form = client.get(page_welcome.PATH, params={"link": words})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from library import LIBRARY, Run, write
 
+from app.page.where import note_address
 from app.people import passwords
 
 
@@ -23,7 +24,7 @@ def test_an_invitation_prints_a_link_and_the_list_who_waits(command: Run) -> Non
     """The link stands on stdout by itself, to be sent; `list` says who has not used theirs."""
     code, out, err = command("people", "invite", "Anna", "--group", "law")
     assert code == 0
-    assert out.startswith("http://localhost:8756/readonce/welcome?link=")
+    assert "/readonce/welcome?link=" in out
     assert out.count("\n") == 1
     assert "once" in err
     assert rows(command("people", "list", "--jsonl")[1]) == [
@@ -33,6 +34,38 @@ def test_an_invitation_prints_a_link_and_the_list_who_waits(command: Run) -> Non
     code, _, err = command("people", "add", "anna")
     assert (code, "reset" in err) == (1, True)
     assert command("people", "add", "a b")[0] == 2
+
+
+def test_a_links_address_is_where_the_page_was_last_or_what_is_said(
+    command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Option, setting, proxy's address, the last start, the settings: the first that there is, and it is named."""
+    monkeypatch.delenv("CHAINLIT_URL", raising=False)
+
+    def told(*args: str) -> tuple[str, str]:
+        code, out, err = command("people", "reset", "anna", *args)
+        assert code == 0
+        return out.partition("/readonce/welcome?link=")[0], err.partition("Its address is from ")[2].partition(";")[0]
+
+    command("people", "add", "anna")
+    assert told() == ("http://localhost:8756", "the settings, as the page was not started yet")
+    note_address(tmp_path / "home", "0.0.0.0", 9000)
+    assert told() == ("http://localhost:9000", "where the page was started last")
+    monkeypatch.setenv("CHAINLIT_URL", "https://proxy.example/")
+    assert told() == ("https://proxy.example", "CHAINLIT_URL")
+    monkeypatch.setenv("READONCE_URL", "https://ask.example/")
+    assert told() == ("https://ask.example", "READONCE_URL")
+    assert told("--url", "https://here.example/") == ("https://here.example", "--url")
+    (row,) = rows(command("people", "invite", "ben", "--json")[1])
+    assert row["address_from"] == "READONCE_URL"
+
+
+def test_an_address_that_is_none_makes_no_account(command: Run) -> None:
+    """The link is shown once: it has to be right."""
+    code, out, err = command("people", "add", "anna", "--url", "ask.example")
+    assert (code, out) == (2, "")
+    assert err.startswith("readonce: READONCE_URL, as given here, is 'ask.example'; it takes an address")
+    assert command("people", "list")[1] == ""
 
 
 def test_bases_are_shared_and_listed_as_somebody_sees_them(command: Run, tmp_path: Path) -> None:
