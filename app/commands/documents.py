@@ -130,12 +130,16 @@ def show(
 
 def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "default", jsonl: Jsonl = False) -> None:
     """Remove documents. When this returns nothing finds them any more."""
+    from app.commands.people import deeds
+
     assistant = opened()
+    log = deeds()
     failed = 0
     for word in words:
         try:
             stored = assistant.find(word, kb)
             assistant.remove(stored.id, kb)
+            log.deleted(kb, stored.name, stored.id)
         except Exception as error:  # one unknown name never stops the others
             row = refused(error, Path(word))
             failed += 1

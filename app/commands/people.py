@@ -12,6 +12,7 @@ from app.commands.documents import Json, Jsonl
 from app.settings import Settings
 
 if TYPE_CHECKING:
+    from app.people.deeds import Deeds
     from app.people.desk import Desk
 
 people = typer.Typer(no_args_is_help=True, help="Who may log in: accounts, groups, API keys.")
@@ -27,6 +28,19 @@ def desk() -> Desk:
     from app.people.desk import Desk
 
     return Desk.open(Settings.load())
+
+
+def deeds() -> Deeds:
+    """What writes down what the command line does to documents.
+
+    Raises:
+        Problem: `people_unusable`: what can't be written down is not begun.
+    """
+    from app.people.deeds import Deeds
+    from app.people.desk import records_of
+    from app.people.rights import OF_THIS_MACHINE
+
+    return Deeds(records_of(Settings.load()), OF_THIS_MACHINE.name, "command line")
 
 
 @people.command()
@@ -158,7 +172,7 @@ def revoke(key_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
 def audit(
     most: Annotated[int, typer.Option("-n", min=1, help="How many of the newest lines.")] = 100, jsonl: Jsonl = False
 ) -> None:
-    """Show who logged in, was refused, and changed people, keys and rights; oldest first."""
+    """Show who logged in, was refused, and changed people, keys, rights and documents; oldest first."""
     from app.people.audit import lines
 
     for line in lines(desk().kept, most):

@@ -37,6 +37,11 @@ class Library:
         self._records = kept
         self._filled = filled
 
+    @property
+    def kept(self) -> Records:
+        """Where it all is written down."""
+        return self._records
+
     # -- looking
 
     def bases(self) -> tuple[Base, ...]:

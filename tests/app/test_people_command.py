@@ -123,3 +123,45 @@ def test_a_key_is_shown_once_and_revoked_by_its_id(command: Run) -> None:
     for secret in (made["key"], passwords.digest(made["key"])):
         assert secret not in listed + log
     assert command("people", "keys")[1] == ""
+
+
+def test_what_becomes_of_documents_is_in_the_log(command: Run, tmp_path: Path) -> None:
+    """Added, replaced, deleted, pruned; not what was there already. The log tells where, not what is in it."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    path = write(folder, "library.md", LIBRARY)
+    write(folder, "zoo.md", "# The zoo\n\nIt has a bear.\n")
+    first, zoo = (row["document_id"] for row in rows(command("add", str(folder), "--kb", "town", "--jsonl")[1]))
+    command("add", str(folder), "--kb", "town")
+    write(folder, "library.md", LIBRARY + "\nThe house has a cat.\n")
+    second = rows(command("add", str(folder), "--kb", "town", "--jsonl")[1])[0]["document_id"]
+    path.unlink()
+    command("add", str(folder), "--kb", "town", "--prune")
+    third = rows(command("add", str(write(tmp_path, "other.md", LIBRARY)), "--jsonl")[1])[0]["document_id"]
+    command("rm", "other.md", "no such")
+    told = [(row["who"], row["what"], row["about"], row["detail"]) for row in rows(command("audit", "--jsonl")[1])]
+    who = "this machine's owner"
+
+    def detail(name: str, doc_id: object) -> str:
+        return f"{name} ({str(doc_id)[:8]}), by the command line"
+
+    assert told == [
+        (who, "document_added", "town", detail("library.md", first)),
+        (who, "document_added", "town", detail("zoo.md", zoo)),
+        (who, "document_replaced", "town", detail("library.md", second)),
+        (who, "document_deleted", "town", detail("library.md", second)),
+        (who, "document_added", "default", detail("other.md", third)),
+        (who, "document_deleted", "default", detail("other.md", third)),
+    ]
+
+
+def test_what_can_t_be_written_down_is_not_begun(command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that misses what happened while its server was away would be none."""
+    path = write(tmp_path, "library.md", LIBRARY)
+    monkeypatch.setenv("READONCE_PEOPLE_DATABASE", "postgresql://me:s3cret@127.0.0.1:9/people")
+    for words in (["add", str(path)], ["rm", "library.md"]):
+        code, out, err = command(*words)
+        assert (code, out) == (1, "")
+        assert err.startswith("readonce: ")
+    monkeypatch.delenv("READONCE_PEOPLE_DATABASE")
+    assert command("ls", "--jsonl")[1] == ""
