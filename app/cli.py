@@ -20,7 +20,9 @@ from app.commands import fit as sizes
 from app.commands import kb as bases
 from app.commands import keep as keeping
 from app.commands import people as members
+from app.commands.settings import settings
 from app.problem import tell
+from app.settings import Settings
 
 app = typer.Typer(
     name="readonce",
@@ -45,6 +47,7 @@ for command in (
 app.command(rich_help_panel="Home")(keeping.check)
 app.command(rich_help_panel="Home")(keeping.backup)
 app.command(rich_help_panel="Home")(keeping.restore)
+app.command(rich_help_panel="Home")(settings)
 app.add_typer(members.people, name="people", rich_help_panel="People")
 app.add_typer(bases.kb, name="kb", rich_help_panel="People")
 app.command(rich_help_panel="People")(members.audit)
@@ -78,6 +81,8 @@ def top(
     ] = False,
 ) -> None:
     """Read once, ask many times: questions about long documents, answered with pages and a receipt."""
+    for sentence in Settings.unknown_variables():
+        terminal.say(sentence)
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ LEFT_OUT = frozenset(
         "eval",
         "logs",
         "page",
+        "page_address",
     }
     | {"rebuild.sqlite3", "rebuild.lock", "embedding.lock", "in-use.lock", "staging", "snapshots", "uploads"}
 )

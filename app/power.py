@@ -33,6 +33,14 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """A stable code and one sentence that says what to set."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
 class EngineStatus:
     """What is known of the engine without starting one. None where there is none, or it did not say.
 
@@ -41,6 +49,7 @@ class EngineStatus:
         num_users: Commands and pages that use it now.
         hit_rate: Share of all prompt tokens since its start that came from its cache, 0 to 1.
         features_off: What it can't do beside answering, as one sentence; empty where nothing is missing.
+        refusal: Why it can't be used though it answers, with a code; it is then not `running`.
     """
 
     running: bool
@@ -56,6 +65,7 @@ class EngineStatus:
     hit_rate: float | None = None
     log_file: str | None = None
     features_off: str = ""
+    refusal: Refusal | None = None
 
 
 class Power:
@@ -120,6 +130,9 @@ class Power:
         """The engine that runs and knows handles, without a lease; None where there is none. Starts nothing.
 
         For a word in passing; whoever asks for it closes the engine's client.
+
+        Raises:
+            EngineError: An engine elsewhere refuses the token, or serves another model.
         """
         return await asyncio.to_thread(self._join)
 
@@ -222,6 +235,8 @@ class Power:
         if found is None:
             return EngineStatus(False)
         log_file = None if found.log_file is None else str(found.log_file)
+        if found.refusal is not None:
+            return EngineStatus(False, refusal=Refusal(found.refusal.code, found.refusal.message))
         ready = found.engine
         if ready is None:
             return EngineStatus(True, found.stage, None, found.model, pid=found.pid, log_file=log_file)

@@ -1,6 +1,7 @@
 """Decides every knob, once: flags before READONCE_... variables before READONCE_HOME/readonce.toml before defaults.
 
-What is unknown or bad is refused in one sentence. The packages below get plain values and read no variable of ours.
+What is bad is refused in one sentence; a variable that is unknown is only told of (app/setting_words). The packages
+below get plain values and read no variable of ours.
 """
 
 from __future__ import annotations
@@ -10,24 +11,22 @@ import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, JsonValue, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.problem import Problem
+from app.setting_words import PREFIX, TOML_NAME, guess, meant, source_of, takes, unknown_variables
 
 if TYPE_CHECKING:
     from engine.profiles import Profile
     from engine.server import EngineSettings
     from ingest.settings import IngestSettings
 
-PREFIX = "READONCE_"
-# Not for us: the test suite's own, and those of the engine's own side, which children of this process inherit.
-PASSED_ON_PREFIXES = ("READONCE_TEST_", "READONCE_PLUGIN_")
-TOML_NAME = "readonce.toml"
-
 FEWEST_SECTION_TOKENS = 256
+_ADDRESS: dict[str, JsonValue] = {"takes": "an address such as http://127.0.0.1:8000"}
 # A password may be part of them.
 NEVER_SHOWN = frozenset({"engine_token", "vector_index", "people_database", "history"})
 KV_CACHE_DTYPES: dict[str, Literal["auto", "bfloat16", "fp8"]] = {"auto": "auto", "bf16": "bfloat16", "fp8": "fp8"}
@@ -38,18 +37,28 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
 
-    home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("readonce")), description="all state")
+    home: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("readonce")),
+        description="the folder of all state",
+        json_schema_extra={"default": "~/.local/share/readonce"},
+    )
     cache: Path = Field(
         default_factory=lambda: Path(platformdirs.user_cache_dir("readonce")) / "models",
-        description="downloaded models",
+        description="the folder of downloaded models",
+        json_schema_extra={"default": "~/.cache/readonce/models"},
     )
     device: Literal["auto", "cpu", "gpu"] = Field("auto", description="where the model runs")
     profile: Literal["auto", "cpu", "12gb", "24gb", "48gb", "80gb", "141gb"] = Field(
         "auto", description="what the engine starts with and how much is read at once; auto reads the card"
     )
     model: str = Field("auto", description="a name of the registry, a hub id or a folder; auto follows the device")
-    engine_url: str | None = Field(None, description="an engine elsewhere (OpenAI-compatible); none is started then")
+    engine_url: str | None = Field(
+        None, description="an engine elsewhere (OpenAI-compatible); none is started then", json_schema_extra=_ADDRESS
+    )
     engine_token: SecretStr | None = Field(None, description="the API key of an engine elsewhere; never shown")
+    engine_model: str | None = Field(
+        None, description="what an engine elsewhere calls `model`, where that is a name of its own"
+    )
     engine_port: int = Field(0, ge=0, le=65_535, description="where an engine started here listens; 0: any free port")
     engine_start_s: float = Field(600.0, gt=0, description="how long an engine may take to get ready")
     keep_alive_s: float = Field(600.0, ge=0, description="how long an engine stays after its last user has gone")
@@ -59,7 +68,9 @@ class Settings(BaseSettings):
     quantization: str = Field("", description="how vLLM quantises the weights, for example fp8; empty: as they are")
     kv_offloading_gib: float = Field(0.0, ge=0, description="host memory for what falls out of the GPU's cache")
     offline: bool = Field(False, description="never fetch a model or an embedder")
-    otlp_endpoint: str | None = Field(None, description="where OpenTelemetry's traces go; none are made without it")
+    otlp_endpoint: str | None = Field(
+        None, description="where OpenTelemetry's traces go; none are made without it", json_schema_extra=_ADDRESS
+    )
     section_tokens: int = Field(0, ge=0, description="what is read at once; 0 follows the profile")
     max_sections: int = Field(1, ge=1, le=8, description="sections read for one question where retrieval is split")
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
@@ -73,7 +84,8 @@ class Settings(BaseSettings):
     )
     vector_index: SecretStr = Field(
         SecretStr("faiss"),
-        description="faiss; numpy (slower); or a PostgreSQL with pgvector: postgresql://user:password@host/database",
+        description="where vectors are kept: in the home by faiss or numpy (slower), or in a PostgreSQL with pgvector",
+        json_schema_extra={"takes": "faiss, numpy or postgresql://user:password@host/database"},
     )
     search_help: Literal["auto", "dictionary", "off", "always"] = Field(
         "auto",
@@ -94,14 +106,22 @@ class Settings(BaseSettings):
     login_header: str = Field("", description="the header in which a proxy tells who somebody is; empty: none does")
     login_proxies: str = Field("127.0.0.1,::1", description="addresses of the proxies that are believed")
     people_database: SecretStr | None = Field(
-        None, description="where people and rights are kept instead: postgresql://user:password@host/database"
+        None,
+        description="a PostgreSQL that keeps people and rights; without it they are in the home",
+        json_schema_extra={"takes": "postgresql://user:password@host/database"},
     )
     history: SecretStr = Field(
         SecretStr("sqlite"),
-        description="where chats are kept: sqlite (a file in the home), or postgresql://user:password@host/database",
+        description="where chats are kept: in a file in the home, or in a PostgreSQL",
+        json_schema_extra={"takes": "sqlite or postgresql://user:password@host/database"},
     )
     host: str = Field("127.0.0.1", description="where the page listens")
     port: int = Field(8756, ge=1, le=65_535, description="the page's port")
+    url: str | None = Field(
+        None,
+        description="the page's address in links that are sent to people; without it the one of its last start",
+        json_schema_extra=_ADDRESS,
+    )
 
     @field_validator("home", "cache")
     @classmethod
@@ -111,18 +131,26 @@ class Settings(BaseSettings):
     @field_validator("vector_index")
     @classmethod
     def _known_index(cls, index: SecretStr) -> SecretStr:
-        kind = index.get_secret_value()
-        if kind not in ("faiss", "numpy") and not kind.startswith(("postgresql://", "postgres://")):
-            raise ValueError("should be faiss, numpy or postgresql://user:password@host/database")
+        if index.get_secret_value() not in ("faiss", "numpy"):
+            _require_postgresql(index)
         return index
 
     @field_validator("history")
     @classmethod
     def _known_history(cls, history: SecretStr) -> SecretStr:
-        kind = history.get_secret_value()
-        if kind != "sqlite" and not kind.startswith(("postgresql://", "postgres://")):
-            raise ValueError("should be sqlite or postgresql://user:password@host/database")
+        if history.get_secret_value() != "sqlite":
+            _require_postgresql(history)
         return history
+
+    @field_validator("engine_url", "otlp_endpoint", "url")
+    @classmethod
+    def _is_address(cls, address: str | None) -> str | None:
+        if address is not None:
+            parts = urlsplit(address)
+            if parts.scheme not in ("http", "https") or not parts.hostname or not address.isprintable():
+                raise ValueError
+            _ = parts.port  # raises ValueError where it is none
+        return address
 
     @classmethod
     def settings_customise_sources(
@@ -144,11 +172,10 @@ class Settings(BaseSettings):
             Problem: `unknown_setting` or `bad_setting`, naming the variable or key and what it may be.
         """
         given = {name: value for name, value in flags.items() if value is not None}
-        _refuse_unknown_variables(set(cls.model_fields))
         try:
             loaded = cls(**given)
         except ValidationError as error:
-            raise _as_problem(error) from error
+            raise _as_problem(error, given) from error
         if loaded.profile != "auto" and loaded.device != "auto" and loaded.on_gpu != (loaded.device == "gpu"):
             raise Problem(
                 "bad_setting",
@@ -164,6 +191,16 @@ class Settings(BaseSettings):
                 usage=True,
             )
         return loaded
+
+    @classmethod
+    def unknown_variables(cls) -> tuple[str, ...]:
+        """A sentence for each READONCE_ variable that is no setting: what it does not do, and what may be meant."""
+        return unknown_variables(set(cls.model_fields))
+
+    @staticmethod
+    def in_file(flags: dict[str, Any]) -> frozenset[str]:
+        """The names that the home's readonce.toml sets."""
+        return frozenset(_read_toml(flags))
 
     @cached_property
     def on_gpu(self) -> bool:
@@ -211,6 +248,7 @@ class Settings(BaseSettings):
             cache_dir=self.cache,
             url=self.engine_url,
             token=self.engine_token.get_secret_value() if self.engine_token else None,
+            served_as=self.engine_model,
             device="cuda" if self.on_gpu else "cpu",
             port=self.engine_port or None,
             profile=self.engine_profile.name,
@@ -248,13 +286,18 @@ class Settings(BaseSettings):
         return self.answer_tokens + min(1_024, self.model_len // 4)
 
 
+def toml_file(flags: dict[str, Any]) -> Path:
+    """Where the home's settings lie, with what the command line says."""
+    return _home(flags) / TOML_NAME
+
+
 def _home(flags: dict[str, Any]) -> Path:
     chosen = flags.get("home") or os.environ.get(PREFIX + "HOME") or platformdirs.user_data_dir("readonce")
     return Path(chosen).expanduser()
 
 
 def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
-    path = _home(flags) / TOML_NAME
+    path = toml_file(flags)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -276,7 +319,9 @@ def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
     for key in values:
         if key not in Settings.model_fields:
             raise Problem(
-                "unknown_setting", f"{path} has the key {key!r}, which is not a setting; {_known()}", usage=True
+                "unknown_setting",
+                f"{path} has the key {key!r}, which is not a setting; {guess(meant(key, Settings.model_fields))}",
+                usage=True,
             )
     if "home" in values:
         raise Problem(
@@ -285,26 +330,18 @@ def _read_toml(flags: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _refuse_unknown_variables(known: set[str]) -> None:
-    for name in sorted(os.environ):
-        ours = name.upper().startswith(PREFIX) and not name.upper().startswith(PASSED_ON_PREFIXES)
-        if ours and name[len(PREFIX) :].lower() not in known:
-            raise Problem("unknown_setting", f"The variable {name} is not a setting; {_known()}", usage=True)
+def _require_postgresql(setting: SecretStr) -> None:
+    if not setting.get_secret_value().startswith(("postgresql://", "postgres://")):
+        raise ValueError
 
 
-def _known() -> str:
-    return f"known are {', '.join(sorted(Settings.model_fields))}."
-
-
-def _as_problem(error: ValidationError) -> Problem:
+def _as_problem(error: ValidationError, given: dict[str, Any]) -> Problem:
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"]) or "settings"
-    if first["type"] == "extra_forbidden":
-        return Problem("unknown_setting", f"{key!r} is not a setting; {_known()}", usage=True)
-    said = first["msg"].removeprefix("Input ").removeprefix("Value error, ")
-    shown = "something else" if key in NEVER_SHOWN else repr(first["input"])
-    return Problem(
-        "bad_setting",
-        f"The setting {key} ({PREFIX}{key.upper()}, or {key} in {TOML_NAME}) is {shown} but {said}.",
-        usage=True,
-    )
+    name = str(first["loc"][0])
+    if name not in Settings.model_fields:
+        said = f"{name!r} is not a setting; {guess(meant(name, Settings.model_fields))}"
+        return Problem("unknown_setting", said, usage=True)
+    source = source_of(name, given, _read_toml(given), toml_file(given))
+    shown = "another text, which is not shown" if name in NEVER_SHOWN else repr(first["input"])
+    said = f"{source.words} is {shown}; it takes {takes(Settings.model_fields[name])}."
+    return Problem("bad_setting", said, usage=True)

@@ -54,10 +54,11 @@ from app.page.origin import own_names
 from app.page.policy import Policy
 from app.page.secret import sign_logins
 from app.page.sources import open_source as source_of
+from app.page.where import OUTER, note_address, outer_address
 from app.people.desk import Desk, records_of
 from app.people.member import Member
 from app.people.rights import OF_THIS_MACHINE
-from app.problem import Problem
+from app.problem import Problem, tell
 from app.words import Language
 
 # A browser that lost its connection for a moment is back in this time.
@@ -67,6 +68,8 @@ STOPPED_BY_CHAINLIT = "Task manually stopped."
 keep_secrets_out_of_logs()
 try:
     host = Host(web.settings())
+    if host.settings.url is not None:  # Chainlit's own links, and what the page may be called
+        os.environ.setdefault(OUTER, host.settings.url.rstrip("/"))
     desk = Desk.of(records_of(host.settings), host.filled)
     login = Login(host.settings, desk, config.run.host)
     login.look()
@@ -75,7 +78,12 @@ try:
     rights = ChatRights(host, desk, lambda: login.on)
     history = page_history.open_history(host.settings, unsaved, rights.readable, root_path)
     place = place_of(host, desk, login)
-except Problem as problem:
+    if not login.on:
+        sign_logins(host.settings.home)
+except (Problem, OSError) as error:
+    problem = tell(error)
+    if problem is None:
+        raise
     sys.exit(f"readonce: {problem.message}")
 
 config.ui.default_theme = "system"  # Its settings know light and dark alone; its page knows this too.
@@ -86,7 +94,6 @@ forget_with_sessions()
 leave_out_waits()
 cl.data_layer(lambda: history)
 if not login.on:
-    sign_logins(host.settings.home)
     cl.header_auth_callback(page_person.local_person)
 if chainlit_server.app.middleware_stack is None:  # Already built where `chainlit run --watch` loads this again.
     html_of_chainlit: Callable[[str], str] = chainlit_server.get_html_template
@@ -136,10 +143,12 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
 async def on_app_startup() -> None:
     host.begin()
     await _open_history()
+    note_address(host.settings.home, config.run.host, config.run.port)
     if login.on:
         secret = await asyncio.to_thread(desk.people.first_admin)
         if secret is not None:
-            link = page_welcome.link(config.run.host, config.run.port, secret)
+            outer = outer_address(host.settings)
+            link = page_welcome.link(outer.url if outer else web.address(config.run.host, config.run.port), secret)
             print(f"readonce: the first admin sets a password here, once: {link}", file=sys.stderr, flush=True)
 
 

@@ -47,7 +47,6 @@ def serve(chosen: Settings, host: str, port: int) -> None:
     root = page_root(chosen.home, port)
     # Chainlit reads these when it is imported, and makes its folders then.
     os.environ |= {"CHAINLIT_APP_ROOT": str(root), "CHAINLIT_HOST": host, "CHAINLIT_PORT": str(port)}
-    print(f"readonce: the page opens at {address(host, port)} (Ctrl-C stops it)", file=sys.stderr, flush=True)
     _run(host, port)
 
 
@@ -129,6 +128,15 @@ def _run(host: str, port: int) -> None:
 
     from app.page.proxies import behind_proxies
 
+    class Server(uvicorn.Server):
+        """Says where the page is once it listens: until then all that is needed for it may be refused."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                said = f"readonce: the page opens at {address(host, port)} (Ctrl-C stops it)"
+                print(said, file=sys.stderr, flush=True)
+
     # Its notes ("translated markdown file not found") are for its developers; errors still come.
     logging.getLogger("chainlit").setLevel(logging.ERROR)
     config.run.host, config.run.port, config.run.headless = host, port, True
@@ -136,7 +144,7 @@ def _run(host: str, port: int) -> None:
     load_module(config.run.module_name)
     ensure_jwt_secret()
     served = behind_proxies(app, settings().login_proxies)
-    server = uvicorn.Server(
+    server = Server(
         uvicorn.Config(
             served,
             host=host,

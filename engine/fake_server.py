@@ -230,7 +230,9 @@ def app_of(model_folder: Path, state: Path, delays: Delays) -> Starlette:
         return Response()
 
     async def models(request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [{"id": MODEL, "max_model_len": MAX_MODEL_LEN}]})
+        # As of vLLM, `root` is where the model was loaded from.
+        card = {"id": MODEL, "root": str(model_folder), "max_model_len": MAX_MODEL_LEN}
+        return JSONResponse({"object": "list", "data": [card]})
 
     async def metrics(request: Request) -> Response:
         cache_config = f'vllm:cache_config_info{{block_size="{BLOCK_SIZE}",num_gpu_blocks="{NUM_BLOCKS}"}} 1\n'

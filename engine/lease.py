@@ -66,6 +66,7 @@ class EngineStatus:
         engine: None while it starts.
         stage: What it is at while it starts, in words; empty once it is ready.
         num_leases: Who uses it now; None for an engine elsewhere.
+        refusal: Why an engine elsewhere can't be used though it answers: its token, its model. None where it can.
     """
 
     engine: RunningEngine | None
@@ -74,6 +75,7 @@ class EngineStatus:
     pid: int | None
     num_leases: int | None
     log_file: Path | None
+    refusal: EngineError | None = None
 
 
 def connect(settings: EngineSettings, report: Report | None = None, *, program: Sequence[str] = _PROGRAM) -> Lease:
@@ -110,8 +112,14 @@ def connect(settings: EngineSettings, report: Report | None = None, *, program: 
 
 
 def find(settings: EngineSettings) -> RunningEngine | None:
-    """The engine if it is ready, None otherwise. Starts nothing, keeps nothing alive."""
+    """The engine if it is ready, None otherwise. Starts nothing, keeps nothing alive.
+
+    Raises:
+        EngineError: `token_refused`, `other_model`, `engine_failed` of an engine elsewhere that can't be used.
+    """
     found = status(settings)
+    if found is not None and found.refusal is not None:
+        raise found.refusal
     return found.engine if found else None
 
 
@@ -120,8 +128,10 @@ def status(settings: EngineSettings) -> EngineStatus | None:
     if settings.url is not None:
         try:
             engine = probe_elsewhere(settings)
-        except EngineError:
-            return None
+        except EngineError as error:
+            if error.code == "engine_unreachable":
+                return None
+            return EngineStatus(None, "", settings.model, None, None, None, error)
         return EngineStatus(engine, "", engine.model, None, None, None)
     attached = attach(settings.state_dir)
     log_file = log_path(settings.state_dir)

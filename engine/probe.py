@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import EngineError
+from engine.served import card_of
 from engine.server import EngineSettings, RunningEngine
 
 _TIMEOUT_S = 5.0
@@ -41,17 +42,19 @@ def probe(
     folder: Path | None = None,
     started: float | None = None,
     token: str | None = None,
+    model: str | None = None,
+    served_as: str | None = None,
 ) -> RunningEngine:
     """Asks a server what it is.
 
     Args:
         instance: Known for our own engine; for another one it follows from when its process began, if it tells.
-
         token: Its API key, where it wants one.
+        model, served_as: What it has to serve, as in `served.card_of`; None: whatever it serves first.
 
     Raises:
         EngineError: `engine_unreachable` where nobody answers, `token_refused` where the token is missing or wrong,
-            `engine_failed` where the answer is no model list.
+            `engine_failed` where the answer is no model list, `other_model` where `model` is not in it.
     """
     url = base_url(url)
     if token and not (token.isascii() and token.isprintable()):
@@ -61,8 +64,9 @@ def probe(
             f"the server at {url} was started with.",
         )
     try:
-        card = json.loads(_get(url, "/v1/models", token=token))["data"][0]
-        model = str(card["id"])
+        cards = json.loads(_get(url, "/v1/models", token=token))["data"]
+        card = cards[0] if model is None else card_of(cards, model, served_as, url)
+        name = str(card["id"])
         max_model_len = int(card.get("max_model_len") or _UNKNOWN_MAX_MODEL_LEN)
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
@@ -79,7 +83,7 @@ def probe(
             "engine_unreachable",
             f"No engine answers at {url} ({_reason(error)}); check the address, or start it there.",
         ) from error
-    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise EngineError(
             "engine_failed", f"What answers at {url} is no OpenAI-compatible server (no model list); check the address."
         ) from error
@@ -87,7 +91,7 @@ def probe(
     cache = _labels(metrics, "vllm:cache_config_info")
     return RunningEngine(
         url=url,
-        model=model,
+        model=name,
         instance=instance or _instance_of(url, metrics),
         max_model_len=max_model_len,
         version=_version(url),
@@ -104,7 +108,7 @@ def probe(
 def probe_elsewhere(settings: EngineSettings) -> RunningEngine:
     """The engine at `settings.url`. Raises EngineError as `probe`."""
     assert settings.url is not None
-    return probe(settings.url, token=settings.token)
+    return probe(settings.url, token=settings.token, model=settings.model, served_as=settings.served_as)
 
 
 def _instance_of(url: str, metrics: str) -> str:

@@ -49,6 +49,7 @@ class EngineSettings:
         cache_dir: Where models lie.
         url: An engine elsewhere (`http://host:port`, with or without `/v1`); nothing is then started.
         token: What an engine elsewhere wants as its API key; None where it wants none.
+        served_as: What an engine elsewhere calls `model`; None: a name that tells.
         device: `auto` takes the GPU if there is one and vLLM was built for it.
         port: None takes any free one.
         profile: A name of `engine.profiles`: what the settings below are where they are None; `auto` reads the card.
@@ -73,6 +74,7 @@ class EngineSettings:
     cache_dir: Path
     url: str | None = None
     token: str | None = field(default=None, repr=False)
+    served_as: str | None = None
     device: Device = "auto"
     port: int | None = None
     profile: str = AUTO

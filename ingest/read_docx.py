@@ -12,7 +12,9 @@ from typing import Any
 
 from ingest.archive import checked, translated
 from ingest.blocks import Block, Table, Title, Words, lay_out
+from ingest.coverage import UNSEEN_ADVICE
 from ingest.document import Document, IngestError
+from ingest.docx_unseen import has_unseen_words
 from ingest.title import title_of
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -24,6 +26,7 @@ _MAIN_TYPES = (
     "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
 )
 _HEADING_STYLE = re.compile(r"heading (\d)", re.IGNORECASE)
+_OF_WORDS = re.compile(r"/(?:header|footer|footnotes|endnotes)\d*\.xml$")
 _MOST_STYLE_STEPS = 20
 _MARKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
@@ -39,11 +42,13 @@ def read_docx(data: bytes, document_id: str, name: str) -> Document:
         document = _opened(data)
         blocks = list(_blocks(document))
         title = document.core_properties.title
+        unseen = has_unseen_words(_roots(document), document.styles.element)
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError("empty_document", f"{name} holds no words: save it as PDF if it is made of pictures.")
     first = next((block.text for block in blocks if isinstance(block, Title)), "")
-    return Document(document_id, title_of(name, title, first), "docx", laid.pages, laid.headings)
+    warnings = (f"It holds words that can't be seen (hidden, white or tiny): {UNSEEN_ADVICE}.",) if unseen else ()
+    return Document(document_id, title_of(name, title, first), "docx", laid.pages, laid.headings, warnings)
 
 
 def _opened(data: bytes) -> Any:
@@ -55,6 +60,16 @@ def _opened(data: bytes) -> Any:
         # Templates and files with macros have the same body; python-docx knows it by one type only.
         PartFactory.part_type_for[content_type] = DocumentPart
     return docx.package.Package.open(io.BytesIO(data)).main_document_part.document
+
+
+def _roots(document: Any) -> Iterator[Any]:
+    """The trees of all parts whose words are read, but for comments."""
+    from docx.oxml.parser import parse_xml
+
+    yield document.element
+    for part in document.part.package.iter_parts():
+        if _OF_WORDS.search(part.partname):
+            yield parse_xml(part.blob)
 
 
 def _blocks(document: Any) -> Iterator[Block]:

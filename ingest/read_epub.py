@@ -14,7 +14,9 @@ from urllib.parse import unquote
 
 from ingest.archive import checked, translated
 from ingest.blocks import Block, NewPage, lay_out
+from ingest.coverage import UNSEEN_ADVICE, pages_words
 from ingest.document import Document, IngestError
+from ingest.html_unseen import has_unseen_words
 from ingest.read_html import html_blocks, parsed
 from ingest.title import title_of
 
@@ -33,6 +35,7 @@ def read_epub(
     """
     blocks: list[Block] = []
     missing: list[str] = []
+    unseen: list[int] = []
     with checked(data, name, is_office=False) as parts, translated(name):
         _refuse_locked(parts, name)
         package_path = _package_path(parts)
@@ -52,13 +55,19 @@ def read_epub(
             root = parsed(_decoded(page))
             if root is not None:
                 blocks += html_blocks(root)
+                if has_unseen_words(root):
+                    unseen.append(number - len(missing))
             page_done(number, len(order))
         title = "".join(package.xpath("string(//*[local-name()='title'])"))
     laid = lay_out(blocks)
     if laid.is_empty:
         raise IngestError("empty_document", f"{name} holds no words: is it a book of pictures?")
-    warnings = (f"{len(missing)} of {len(order)} chapters are missing in the file.",) if missing else ()
-    return Document(document_id, title_of(name, title), "epub", laid.pages, laid.headings, warnings)
+    warnings = [f"{len(missing)} of {len(order)} chapters are missing in the file."] if missing else []
+    if unseen:
+        verb = "holds" if len(unseen) == 1 else "hold"
+        said = f"{pages_words(unseen)} {verb} words that can't be seen (white, tiny or see-through): {UNSEEN_ADVICE}."
+        warnings.append(said)
+    return Document(document_id, title_of(name, title), "epub", laid.pages, laid.headings, tuple(warnings))
 
 
 def _refuse_locked(parts: zipfile.ZipFile, name: str) -> None:

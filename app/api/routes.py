@@ -90,7 +90,7 @@ def api(host: Backing, desk: Desk, home: Path, with_login: Callable[[], bool]) -
             if await run_in_threadpool(with_login):
                 raise _REFUSED_KEY if key else _NO_KEY
             person = OF_THIS_MACHINE
-        return Member(await host.opened(), desk.library, person)
+        return Member(await host.opened(), desk.library, person, "API")
 
     def told(error: Exception) -> JSONResponse:
         problem = tell(error) or Problem("unforeseen", explain(error, home, "en"))

@@ -16,6 +16,7 @@ from app.words import page_words
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
+    from ingest.search import Hit
     from ingest.store import StoredDocument
 
 
@@ -129,12 +130,16 @@ def show(
 
 def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "default", jsonl: Jsonl = False) -> None:
     """Remove documents. When this returns nothing finds them any more."""
+    from app.commands.people import deeds
+
     assistant = opened()
+    log = deeds()
     failed = 0
     for word in words:
         try:
             stored = assistant.find(word, kb)
             assistant.remove(stored.id, kb)
+            log.deleted(kb, stored.name, stored.id)
         except Exception as error:  # one unknown name never stops the others
             row = refused(error, Path(word))
             failed += 1
@@ -191,6 +196,7 @@ def search(
     with_tags: WithTags = None,
     since: Since = None,
     until: Until = None,
+    full: Annotated[bool, typer.Option("--full", help="Print whole passages, not only where the words stand.")] = False,
     jsonl: Jsonl = False,
 ) -> None:
     """Find passages, best first. No model is asked."""
@@ -207,9 +213,30 @@ def search(
         terminal.say("Nothing found." if assistant.documents(kb) else _none_yet(kb))
     titles = {document.id: document.title for document in assistant.documents(kb)}
     for number, hit in enumerate(hits, 1):
-        where = page_words(hit.page, hit.label)
-        terminal.out().print(terminal.safe(f"{number}. {titles[hit.doc_id]}, {where}"), style="bold")
-        terminal.out().print(terminal.safe(" ".join(hit.text.split())))
+        places = [
+            titles[hit.doc_id],
+            page_words(hit.page, hit.label),
+            *_section_title(assistant, hit, titles[hit.doc_id]),
+        ]
+        terminal.out().print(terminal.safe(f"{number}. {', '.join(places)} (score {hit.score:.2f})"), style="bold")
+        terminal.out().print(_found(hit.text, question, full))
+
+
+def _section_title(assistant: Assistant, hit: Hit, title: str) -> list[str]:
+    """The title of the section that a hit begins in, where it says more than the document's."""
+    sections = assistant.corpus.sections(hit.doc_id)
+    return [each.title for each in sections if each.start <= hit.start < each.end and each.title not in ("", title)][:1]
+
+
+def _found(text: str, question: str, full: bool) -> Any:
+    from rich.text import Text
+
+    from app.marking import whole, window
+
+    shown = Text()
+    for piece in (whole if full else window)(text, question):
+        shown.append_text(terminal.safe(piece.text)).stylize("underline" if piece.marked else "", -len(piece.text))
+    return shown
 
 
 def refused(error: Exception, file: Path) -> dict[str, Any]:

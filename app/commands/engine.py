@@ -14,6 +14,7 @@ import typer
 
 from app import terminal
 from app.commands.documents import Json, Kb
+from app.problem import Problem
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ async def _run(power: Any) -> None:
         )
         while (await asyncio.to_thread(power.status)).running:
             await asyncio.sleep(WATCH_S)
-        from app.problem import Problem
-
         raise Problem("engine_ended", f"The engine has ended; its log says why: {status.log_file}")
     finally:
         await power.release(linger=False)
@@ -98,28 +97,40 @@ def status(
         seen = look(assistant, row["engine"]["url"] is not None)
         cache = None if seen.view is None else seen.view.to_json()
         terminal.print_json(row | {"cache": cache, "missed": seen.missed})
+        _refuse(row)
         return
     if not watch:
-        terminal.out().print(_shown(assistant, kb))
+        row = _row(assistant, kb)
+        terminal.out().print(_shown(assistant, kb, row))
+        _refuse(row)
         return
     if not terminal.out().is_interactive:  # a pipe, or a terminal that can't move its cursor: one page after another
         while True:
-            terminal.out().print(_shown(assistant, kb))
+            terminal.out().print(_shown(assistant, kb, _row(assistant, kb)))
             time.sleep(WATCH_S)
     from rich.live import Live
 
-    with Live(_shown(assistant, kb, watched=True), console=terminal.out(), auto_refresh=False) as live:
+    with Live(
+        _shown(assistant, kb, _row(assistant, kb), watched=True), console=terminal.out(), auto_refresh=False
+    ) as live:
         while True:
             time.sleep(WATCH_S)
-            live.update(_shown(assistant, kb, watched=True), refresh=True)
+            live.update(_shown(assistant, kb, _row(assistant, kb), watched=True), refresh=True)
 
 
-def _shown(assistant: Assistant, kb: str, watched: bool = False) -> Any:
+def _refuse(row: dict[str, Any]) -> None:
+    """Ends the command where an engine answers and can't be used: nobody is to take that for all being well."""
+    refusal = row["engine"]["refusal"]
+    if refusal is not None:
+        terminal.complain(Problem(refusal["code"], refusal["message"]))
+        raise typer.Exit(terminal.FAILED)
+
+
+def _shown(assistant: Assistant, kb: str, row: dict[str, Any], watched: bool = False) -> Any:
     from rich.console import Group
 
     from app.status import look, page
 
-    row = _row(assistant, kb)
     url = assistant.settings.engine_url
     seen = look(assistant, row["engine"]["url"] is not None)
     if seen.view is None:
@@ -202,6 +213,8 @@ def _page(row: dict[str, Any], url: str | None) -> Any:
 
 
 def _engine_words(engine: dict[str, Any], url: str | None, with_cache: bool = True) -> str:
+    if engine["refusal"] is not None:
+        return f"The engine at {url} can't be used."
     if not engine["running"] and url is not None:
         return f"No engine answers at {url}."
     if not engine["running"]:

@@ -13,12 +13,14 @@ import typer
 
 from app import terminal
 from app.commands.documents import Jsonl, Kb, finish, opened, refused
+from app.commands.people import deeds
 from app.problem import Problem
 from app.settings import Settings
 from app.watching import concerns, settled
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
+    from app.people.deeds import Deeds
     from ingest.add import Added
     from ingest.naming import FileToAdd
     from ingest.store import StoredDocument
@@ -70,7 +72,7 @@ def add(
         raise Problem("nothing_to_watch", f"None of {', '.join(paths)} is a folder; name one to watch.", usage=True)
     files = _found(paths, may_be_none=watch)
     assistant = opened(jobs=jobs)
-    adding = _Adding(assistant, kb, given, folders, prune, jsonl)
+    adding = _Adding(assistant, deeds(), kb, given, folders, prune, jsonl)
     adding.take(files)
     if watch:
         with contextlib.suppress(KeyboardInterrupt):  # also while a file is taken in, which is then left as it was
@@ -86,9 +88,17 @@ class _Adding:
     """One command's files: takes them in, prints a row each, and counts."""
 
     def __init__(
-        self, assistant: Assistant, kb: str, tags: list[str], folders: list[Path], prune: bool, jsonl: bool
+        self,
+        assistant: Assistant,
+        log: Deeds,
+        kb: str,
+        tags: list[str],
+        folders: list[Path],
+        prune: bool,
+        jsonl: bool,
     ) -> None:
         self._assistant = assistant
+        self._log = log
         self._kb = kb
         self._tags = tags
         self._folders = folders
@@ -117,6 +127,8 @@ class _Adding:
                 bars.next(file.path.name)
                 left -= 1
                 self.num_failed += row["status"] == "error"
+                if not isinstance(added, Exception):
+                    self._log.added(self._kb, added, self._assistant.corpus)
                 if row["status"] in ("ok", "replaced"):
                     taken.append(row["document_id"])
                 self._show(row)
@@ -134,6 +146,7 @@ class _Adding:
         for document in gone.values():
             if self._prune:
                 self._assistant.remove(document.id, self._kb)
+                self._log.deleted(self._kb, document.name, document.id)
             status = "removed" if self._prune else "vanished"
             self._show({"file": document.source, "status": status, "document_id": document.id, "error": None})
         if gone and not self._prune:

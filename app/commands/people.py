@@ -12,11 +12,15 @@ from app.commands.documents import Json, Jsonl
 from app.settings import Settings
 
 if TYPE_CHECKING:
+    from app.people.deeds import Deeds
     from app.people.desk import Desk
 
 people = typer.Typer(no_args_is_help=True, help="Who may log in: accounts, groups, API keys.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="The page's address in the link, as the person opens it.")
+]
 Group = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help="A group to be in; several: in all.")]
 
 
@@ -24,6 +28,19 @@ def desk() -> Desk:
     from app.people.desk import Desk
 
     return Desk.open(Settings.load())
+
+
+def deeds() -> Deeds:
+    """What writes down what the command line does to documents.
+
+    Raises:
+        Problem: `people_unusable`: what can't be written down is not begun.
+    """
+    from app.people.deeds import Deeds
+    from app.people.desk import records_of
+    from app.people.rights import OF_THIS_MACHINE
+
+    return Deeds(records_of(Settings.load()), OF_THIS_MACHINE.name, "command line")
 
 
 @people.command()
@@ -34,29 +51,32 @@ def add(
     by: Annotated[
         str | None, typer.Option("--by", metavar="SERVICE", help="Who vouches: an OAuth provider's name, or header.")
     ] = None,
+    url: Url = None,
     as_json: Json = False,
 ) -> None:
     """Make an account, and print the link with which the person sets a password."""
     from app.people.accounts import PASSWORD
     from app.people.rights import OF_THIS_MACHINE
 
+    _settings(url)  # an address that can't be is said before an account is made
     at = desk()
     secret = at.people.add(OF_THIS_MACHINE, name, admin=admin, groups=group or (), origin=by or PASSWORD)
-    _tell_link(name, secret, as_json)
+    _tell_link(name, secret, url, as_json)
 
 
 @people.command()
-def invite(name: Name, group: Group = None, as_json: Json = False) -> None:
+def invite(name: Name, group: Group = None, url: Url = None, as_json: Json = False) -> None:
     """As `add`: an account for somebody, and the link to send them."""
-    add(name, False, group, None, as_json)
+    add(name, False, group, None, url, as_json)
 
 
 @people.command()
-def reset(name: Name, as_json: Json = False) -> None:
+def reset(name: Name, url: Url = None, as_json: Json = False) -> None:
     """Take a password away and end all sessions; print a link for a new one. Lets a disabled person in again."""
     from app.people.rights import OF_THIS_MACHINE
 
-    _tell_link(name, desk().people.reset(OF_THIS_MACHINE, name), as_json)
+    _settings(url)
+    _tell_link(name, desk().people.reset(OF_THIS_MACHINE, name), url, as_json)
 
 
 @people.command()
@@ -152,7 +172,7 @@ def revoke(key_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
 def audit(
     most: Annotated[int, typer.Option("-n", min=1, help="How many of the newest lines.")] = 100, jsonl: Jsonl = False
 ) -> None:
-    """Show who logged in, was refused, and changed people, keys and rights; oldest first."""
+    """Show who logged in, was refused, and changed people, keys, rights and documents; oldest first."""
     from app.people.audit import lines
 
     for line in lines(desk().kept, most):
@@ -167,15 +187,24 @@ def _moment(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s, UTC).isoformat(sep=" ", timespec="seconds")
 
 
-def _tell_link(name: str, secret: str | None, as_json: bool) -> None:
-    from app.page.welcome import link
+def _settings(url: str | None) -> Settings:
+    """Raises Problem where `url` is no address."""
+    return Settings.load(url=url)
 
-    settings = Settings.load()
-    address = None if secret is None else link(settings.host, settings.port, secret)
+
+def _tell_link(name: str, secret: str | None, url: str | None, as_json: bool) -> None:
+    from app.page.welcome import link
+    from app.page.where import page_address
+
+    at = page_address(_settings(None), url)
+    address = None if secret is None else link(at.url, secret)
     if as_json:
-        terminal.print_json({"name": name, "link": address})
+        terminal.print_json({"name": name, "link": address, "address_from": at.taken_from if address else None})
     elif address is None:
         terminal.say(f"{name} logs in without a password of ours.")
     else:
-        terminal.say(f"With this link {name} sets a password, once, within three days:")
+        terminal.say(
+            f"With this link {name} sets a password, once, within three days. Its address is from {at.taken_from}; "
+            "--url or READONCE_URL sets another."
+        )
         terminal.out().print(address, markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
@@ -15,11 +16,15 @@ from app import terminal
 from app.answer import Answer, Reading, Words
 from app.commands.documents import Json, Kb, opened
 from app.filters import Pages, Since, Until, WithTags, filters
-from app.problem import tell
+from app.page.words import say
+from app.problem import Problem, tell
+from app.read_through import read_through
 from app.settings import Settings
 from app.words import language_of, page_range, page_words, receipt_words
+from ingest.scope import ANYTHING
 
 if TYPE_CHECKING:
+    from app.assistant import Assistant
     from ingest.scope import Filters
 
 _FOR_EVER_S = 100 * 24 * 3600.0
@@ -37,12 +42,18 @@ def ask(
     with_tags: WithTags = None,
     since: Since = None,
     until: Until = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Read the document part after part, until one answers.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Answer a question from the documents, with the pages that say so and a receipt of what was reused."""
     try:
         wanted = filters(pages, with_tags, since, until)
-        answer = asyncio.run(_ask(question, doc, kb, wanted, as_json))
+        if whole and wanted != ANYTHING:
+            said = "--whole reads all of a document: leave --pages, --tag, --since and --until away."
+            raise Problem("bad_filter", said, usage=True)
+        answer = asyncio.run(_ask(question, doc, kb, wanted, whole, as_json))
     except Exception as error:
         problem = tell(error)
         if problem is None:
@@ -52,12 +63,17 @@ def ask(
         terminal.print_json(answer_row(answer))
 
 
-async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, as_json: bool) -> Answer:
+async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, whole: bool, as_json: bool) -> Answer:
     assistant = await asyncio.to_thread(opened)
     try:
         doc_id = None if doc is None else (await asyncio.to_thread(assistant.find, doc, kb)).id
         with terminal.steps() as steps, shown(as_json) as show:
-            async with aclosing(assistant.ask(question, kb=kb, doc_id=doc_id, filters=wanted, report=steps)) as events:
+            if whole:
+                doc_id = doc_id or await asyncio.to_thread(_only_one, assistant, kb)
+                asked = read_through(assistant, question, kb=kb, doc_id=doc_id, report=steps)
+            else:
+                asked = assistant.ask(question, kb=kb, doc_id=doc_id, filters=wanted, report=steps)
+            async with aclosing(asked) as events:
                 async for event in events:
                     if isinstance(event, Reading):
                         steps.busy(_reading_words(event))
@@ -68,6 +84,7 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, as_json
                         answer = event
         if not as_json:
             print_answer(answer, question)
+            await _offer_whole(assistant, answer, question, doc_id, kb)
         off = assistant.features_off
     finally:
         await assistant.close()
@@ -76,6 +93,33 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, as_json
     if assistant.power.lingers_s:
         terminal.say(lingering(assistant.power.lingers_s))
     return answer
+
+
+def _only_one(assistant: Assistant, kb: str) -> str:
+    """The document that is meant where none is named."""
+    documents = [document for document in assistant.documents(kb) if document.status == "ok"]
+    if len(documents) != 1:
+        count = terminal.count(len(documents), "document")
+        said = f"--whole reads one document, and there are {count}: name it with --doc."
+        raise Problem("no_document_named", said, usage=True)
+    return documents[0].id
+
+
+async def _offer_whole(assistant: Assistant, answer: Answer, question: str, doc_id: str | None, kb: str) -> None:
+    """Says how the rest of a document is read after a refusal that has not read it all, and what that costs."""
+    from app.page.pace import Pace
+    from app.whole import cost_of_whole
+
+    if not answer.abstained or answer.receipt is None:
+        return  # nothing was read: there is no document to go on with, and no engine has been started
+    pace = await asyncio.to_thread(Pace.of, assistant.settings)
+    pace.note(answer.receipt)
+    cost = await cost_of_whole(assistant, answer, doc_id, kb, pace.tokens_per_s)
+    if cost is not None:
+        base = [] if kb == "default" else ["--kb", kb]
+        command = shlex.join(["readonce", "ask", question, "--doc", cost.doc_id[:8], *base, "--whole"])
+        language = language_of(question)
+        terminal.say(say("whole_command", language, command=command, cost=cost.words(language)))
 
 
 def lingering(seconds: float) -> str:

@@ -17,6 +17,7 @@ from app.page.origin import SESSION_COOKIE, changes
 from app.page.policy import Policy, with_headers
 from app.page.proxies import addresses, caller, client
 from app.page.sockets import Sockets
+from app.problem import Problem
 
 if TYPE_CHECKING:
     from app.page.login import Login
@@ -28,6 +29,11 @@ _OPEN = ("/assets/", "/public/", "/v1/", "/readonce/welcome", "/readonce/state")
 _LOGINS = ("/login", "/auth/header", "/auth/jwt")
 # What somebody may send before they are known; Chainlit's socket looks at its cookie itself.
 _BEFORE = ("/login", "/logout", "/auth/", "/ws/")
+
+# Of these Chainlit's page reads the refusals.
+_ITS_OWN = ("/user", "/login", "/logout", "/auth/header", "/auth/jwt", "/set-session-cookie")
+NOT_LOGGED_IN = Problem("not_logged_in", "You are not logged in: load the page again and log in.")
+_TOO_MANY = Problem("too_many_logins", "Too many logins failed; try again in half an hour.")
 
 
 class PageDoor:
@@ -72,16 +78,31 @@ class PageDoor:
         elif not known and (
             _goes_on(scope, path) or (changes(scope.get("method", "GET")) and not path.startswith(_BEFORE))
         ):
-            sentence = "You are not logged in: load the page again and log in."
-            await self._say(401, sentence, scope, receive, send)
+            await self._say(401, NOT_LOGGED_IN, scope, receive, send)
         elif path in _LOGINS and scope.get("method") == "POST":
             await self._log_in(scope, receive, send, client(scope))
-        else:
+        elif known or path in _ITS_OWN:
             await self.app(scope, receive, _safe_cookies(scope, send))
+        else:
+            await self._for_a_stranger(scope, receive, send)
+
+    async def _for_a_stranger(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Chainlit's refusals say that a token is invalid, which nobody has; ours say what to do, with a code."""
+        refused = False
+
+        async def told(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == 401:
+                refused = True
+                await self._say(401, NOT_LOGGED_IN, scope, receive, send)
+            elif not refused:
+                await send(message)
+
+        await self.app(scope, receive, _safe_cookies(scope, told))
 
     async def _log_in(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
         if not await run_in_threadpool(self.tried.may_try, address):
-            await self._say(429, "Too many logins failed; try again in half an hour.", scope, receive, send)
+            await self._say(429, _TOO_MANY, scope, receive, send)
             return
         status = 0
 
@@ -94,8 +115,9 @@ class PageDoor:
         if status == 401:
             await run_in_threadpool(self.tried.failed, address)
 
-    async def _say(self, status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
-        await JSONResponse({"detail": sentence}, status)(scope, receive, with_headers(send, self.policy))
+    async def _say(self, status: int, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+        body = {"detail": problem.message, "code": problem.code}
+        await JSONResponse(body, status)(scope, receive, with_headers(send, self.policy))
 
 
 def _goes_on(scope: Scope, path: str) -> bool:
@@ -130,9 +152,8 @@ def _without(scope: Scope, *names: bytes) -> Scope:
 
 
 def _safe_cookies(scope: Scope, send: Send) -> Send:
-    """No cookie goes along from another site; over HTTPS, a proxy's too, they travel over HTTPS only."""
-    headers = dict(scope["headers"])
-    secure = scope.get("scheme") in ("https", "wss") or headers.get(b"x-forwarded-proto", b"") == b"https"
+    """No cookie goes along from another site; over HTTPS, as a believed proxy tells it, they travel over HTTPS only."""
+    secure = scope.get("scheme") in ("https", "wss")
 
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -71,7 +71,7 @@ class PageGuard:
             send = with_headers(send, self.policy, brought=brought, own=own)
         names = self.names()
         if names is not None and not is_called(headers.get("host", ""), names):
-            sentence = "This page has another address: use http://localhost, or say in CHAINLIT_URL how it is called."
+            sentence = "This page has another address: use http://localhost, or set READONCE_URL to what it is called."
             await _refuse(scope, send, 421, Problem("wrong_host", sentence))
         elif from_elsewhere(scope.get("method", "GET"), headers):
             await _refuse(scope, send, 403, Problem("other_origin", "This page answers its own origin only."))

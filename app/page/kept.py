@@ -11,15 +11,17 @@ from typing import Any
 from chainlit.auth import get_current_user, get_token_from_cookies
 from chainlit.types import DeleteFeedbackRequest, UpdateFeedbackRequest
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from app.history.files import ROUTE
 from app.history.layer import History
+from app.page.door import NOT_LOGGED_IN
 from app.problem import Problem
 
-_NOT_FOUND = {"detail": "not found"}
+_NOT_FOUND = {"detail": "not found", "code": "not_found"}
 
 MayView = Callable[[str, Any], Awaitable[bool]]
 """Takes a chat's id and who looks at it, who is not its author."""
@@ -33,9 +35,12 @@ async def logged_in(request: Request) -> Any:
     """Who asks, by Chainlit's cookie.
 
     Raises:
-        HTTPException: 401 where a login is wanted and there is none.
+        Problem: `not_logged_in` where a login is wanted and there is none.
     """
-    return await get_current_user(get_token_from_cookies(request.cookies) or "")
+    try:
+        return await get_current_user(get_token_from_cookies(request.cookies) or "")
+    except HTTPException as error:
+        raise NOT_LOGGED_IN from error
 
 
 def routes(history: History, may_view: MayView, prefix: str = "", who: Who = logged_in) -> list[Route]:
@@ -65,7 +70,7 @@ def routes(history: History, may_view: MayView, prefix: str = "", who: Who = log
         try:
             wanted = UpdateFeedbackRequest.model_validate_json(await request.body())
         except ValidationError:
-            return JSONResponse({"detail": "a rating has forId and value"}, 422)
+            return JSONResponse({"detail": "a rating has forId and value", "code": "bad_request"}, 422)
         person = await who(request)
         if person is None or await history.author_of_step(wanted.feedback.forId) != person.identifier:
             return JSONResponse(_NOT_FOUND, 404)
@@ -75,7 +80,7 @@ def routes(history: History, may_view: MayView, prefix: str = "", who: Who = log
         try:
             wanted = DeleteFeedbackRequest.model_validate_json(await request.body())
         except ValidationError:
-            return JSONResponse({"detail": "a rating has a feedbackId"}, 422)
+            return JSONResponse({"detail": "a rating has a feedbackId", "code": "bad_request"}, 422)
         person = await who(request)
         if person is None or await history.author_of_feedback(wanted.feedbackId) != person.identifier:
             return JSONResponse(_NOT_FOUND, 404)
@@ -92,7 +97,8 @@ def routes(history: History, may_view: MayView, prefix: str = "", who: Who = log
 async def told(request: Request, problem: Exception) -> Response:
     """Answers a request that failed with its sentence, where Chainlit would say "Internal Server Error"."""
     assert isinstance(problem, Problem)
-    return JSONResponse({"detail": problem.message, "code": problem.code}, 503)
+    status = 401 if problem.code == NOT_LOGGED_IN.code else 503
+    return JSONResponse({"detail": problem.message, "code": problem.code}, status)
 
 
 async def _may_read(history: History, thread_id: str, person: Any, may_view: MayView) -> bool:

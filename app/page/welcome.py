@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 from collections.abc import Callable
 from urllib.parse import parse_qs, quote
 
@@ -15,17 +14,15 @@ from app.page.words import language_of_browser, say
 from app.people.accounts import People
 from app.people.passwords import FEWEST_CHARACTERS, MOST_CHARACTERS
 from app.problem import Problem
-from app.web import address
 from app.words import Language
 
 PATH = "/readonce/welcome"
 _MOST_BYTES = 16_384
 
 
-def link(host: str, port: int, secret: str) -> str:
-    """Where a browser finds it; CHAINLIT_URL is the outer address where a proxy stands in front."""
-    outer = os.environ.get("CHAINLIT_URL", "").rstrip("/") or address(host, port)
-    return f"{outer}{PATH}?link={quote(secret)}"
+def link(page_url: str, secret: str) -> str:
+    """Where a browser finds it."""
+    return f"{page_url}{PATH}?link={quote(secret)}"
 
 
 def welcome(people: Callable[[], People]) -> Callable[[Request], object]:

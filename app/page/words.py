@@ -48,6 +48,7 @@ _WORDS: dict[str, tuple[str, str]] = {
         "{extent}, {tokens} tokens; how long that takes here is not known yet",
         "{extent}，{tokens} 个词元；尚不知道需要多久",
     ),
+    "whole_command": ("To read the whole document ({cost}): {command}", "阅读全文（{cost}）：{command}"),
     "under_a_second": ("1 s", "1 秒"),
     "seconds": ("{count} s", "{count} 秒"),
     "minutes": ("{count} minutes", "{count} 分钟"),

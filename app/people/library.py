@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,11 @@ class Library:
     def __init__(self, kept: Records, filled: Callable[[], Sequence[str]] = tuple) -> None:
         self._records = kept
         self._filled = filled
+
+    @property
+    def kept(self) -> Records:
+        """Where it all is written down."""
+        return self._records
 
     # -- looking
 
@@ -101,19 +107,13 @@ class Library:
             Problem: `not_found`, `not_allowed`, `last_owner`.
         """
         person, group = _folded(person), _folded(group)
-        self.require(actor, kb, "owner")
-        with self._records.transaction() as connection:
-            _register(connection, kb)
-            owned = bool(_stored(connection, {kb}, only=kb)[0].owners)
+        with self._sharing(actor, kb, "kb_shared", f"{role} {_whom(person, group)}") as connection:
             if person is not None:
                 _grant(connection, records.person_roles, kb, person, role)
             if group is not None:
                 _grant(connection, records.team_roles, kb, group, role)
             if person is None and group is None:
-                connection.execute(update(records.bases).where(records.bases.c.name == kb).values(public=True))
-            _refuse_orphan(connection, kb, owned)
-            to = ", ".join(filter(None, (person, group and f"group {group}"))) or "everybody"
-            note(connection, self._records.clock(), actor.name, "kb_shared", kb, f"{role} {to}")
+                _publish(connection, kb, True)
 
     def unshare(self, actor: Person, kb: str, *, person: str | None = None, group: str | None = None) -> None:
         """Takes a person's or a group's role away; with neither the base is public no longer. Holds at once.
@@ -122,19 +122,32 @@ class Library:
             Problem: `not_found`, `not_allowed`, `last_owner`.
         """
         person, group = _folded(person), _folded(group)
-        self.require(actor, kb, "owner")
-        with self._records.transaction() as connection:
-            _register(connection, kb)
-            owned = bool(_stored(connection, {kb}, only=kb)[0].owners)
+        with self._sharing(actor, kb, "kb_unshared", _whom(person, group)) as connection:
             for table, name in ((records.person_roles, person), (records.team_roles, group)):
                 if name is not None:
                     column = table.c.person if table is records.person_roles else table.c.team
                     connection.execute(delete(table).where(table.c.kb == kb, column == name))
             if person is None and group is None:
-                connection.execute(update(records.bases).where(records.bases.c.name == kb).values(public=False))
+                _publish(connection, kb, False)
+
+    @contextmanager
+    def _sharing(self, actor: Person, kb: str, what: str, detail: str) -> Iterator[Connection]:
+        """The transaction in which an owner changes who may do what: noted, and never left without an owner."""
+        self.require(actor, kb, "owner")
+        with self._records.transaction() as connection:
+            _register(connection, kb)
+            owned = bool(_stored(connection, {kb}, only=kb)[0].owners)
+            yield connection
             _refuse_orphan(connection, kb, owned)
-            of = ", ".join(filter(None, (person, group and f"group {group}"))) or "everybody"
-            note(connection, self._records.clock(), actor.name, "kb_unshared", kb, of)
+            note(connection, self._records.clock(), actor.name, what, kb, detail)
+
+
+def _whom(person: str | None, group: str | None) -> str:
+    return ", ".join(filter(None, (person, group and f"group {group}"))) or "everybody"
+
+
+def _publish(connection: Connection, kb: str, public: bool) -> None:
+    connection.execute(update(records.bases).where(records.bases.c.name == kb).values(public=public))
 
 
 def _folded(name: str | None) -> str | None:

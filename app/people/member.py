@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.answer import Answer, Event
 from app.follow_ups import follow_ups
+from app.people.deeds import Deeds, Way
 from app.people.rights import Base, Person, no_such_base, role_in, suffices
 from app.problem import Problem
 from app.question import checked
@@ -33,11 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Member:
-    """One person before the documents. What is not async blocks: call it in a thread."""
+    """One person before the documents. What is not async blocks: call it in a thread.
+
+    Attributes:
+        way: How they came in, for the audit log.
+    """
 
     assistant: Assistant
     library: Library
     person: Person
+    way: Way = "page"
 
     def bases(self) -> tuple[Base, ...]:
         """Those that they may read, by name."""
@@ -175,7 +181,9 @@ class Member:
             IngestError: Where it can't be read.
         """
         self.library.require(self.person, kb, "contributor")
-        return self.assistant.add(path, kb=kb, name=name, progress=progress, embed=embed)
+        added = self.assistant.add(path, kb=kb, name=name, progress=progress, embed=embed)
+        self._deeds.added(kb, added, self.assistant.corpus)
+        return added
 
     def remove(self, doc_id: str, kb: str) -> None:
         """Removes a document from a base, where they may.
@@ -184,7 +192,13 @@ class Member:
             Problem: `not_found`, `not_allowed`.
         """
         self.library.require(self.person, kb, "contributor")
-        self.assistant.remove(self.document(doc_id, kb).id, kb)
+        document = self.document(doc_id, kb)
+        self.assistant.remove(document.id, kb)
+        self._deeds.deleted(kb, document.name, document.id)
+
+    @property
+    def _deeds(self) -> Deeds:
+        return Deeds(self.library.kept, self.person.name, self.way)
 
     def _may_add(self, base: Base) -> bool:
         return suffices(role_in(base, self.person), "contributor")

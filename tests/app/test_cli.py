@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from library import LIBRARY, FakePower, Run, long_text, write
 
 import engine
-from app.power import EngineStatus
+from app.power import EngineStatus, Refusal
 from engine.base import EngineError, Features
 from engine.fake import FakeEngine
 from engine.view import CacheView, PrefixView
@@ -152,6 +154,21 @@ def test_search_gives_hits_best_first_and_no_more_than_asked(run: Run, library: 
     assert all(hit["doc_id"] == library for hit in hits)
 
 
+def test_search_for_a_person_shows_where_and_the_words_around(run: Run, tmp_path: Path) -> None:
+    """Document, page, section, score; about 240 characters around the words, all of the passage with --full."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(12))))
+    (hit,) = rows(run("search", "pump 7 painted", "-k", "1", "--jsonl")[1])
+    code, out, err = run("search", "pump 7 painted", "-k", "1")
+    place, shown = out.splitlines()
+    assert (code, err) == (0, "")
+    assert re.fullmatch(rf"1\. .+, p\. 1, .+ \(score {hit['score']:.2f}\)", place)
+    assert len(shown) <= 240 + 2 * len("… ")
+    assert shown.removeprefix("… ").removesuffix(" …") in " ".join(hit["text"].split())
+    assert run("search", "pump 7 painted", "-k", "1", "--full")[1].splitlines() == [
+        place, " ".join(hit["text"].split()),
+    ]  # fmt: skip
+
+
 def test_ask_as_json_is_one_object_by_exact_keys(run: Run, library: str, engine: FakeEngine) -> None:
     """Answer, abstained, citations, receipt; stdout holds nothing else."""
     engine.enqueue("A card costs 12 euros a year [3].", "Students pay 4 euros.")
@@ -178,6 +195,44 @@ def test_ask_for_a_person_shows_sources_and_receipt(run: Run, library: str, engi
     ]
     assert "prompt tokens reused" in out
     assert "(cold: first use of these pages)" in out
+
+
+def test_refusal_names_the_command_that_reads_the_rest_and_what_it_costs(
+    run: Run, tmp_path: Path, engine: FakeEngine
+) -> None:
+    """The command is the one to type, and reads part after part until one answers; then nothing more is offered."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(12))), "--kb", "plant")
+    engine.enqueue("The document does not say.")
+    code, out, err = run("ask", "Who's painted pump 3?", "--kb", "plant")
+    assert code == 0
+    assert "read the whole document?" in out
+    (offer,) = [line for line in err.splitlines() if line.startswith("To read the whole document (")]
+    words = shlex.split(offer.partition("): ")[2])
+    assert words[:3] == ["readonce", "ask", "Who's painted pump 3?"]
+    assert re.search(
+        r"\(\d+ sections, [\d,]+ tokens(: up to \d+ s|; how long that takes here is not known yet)\): ", offer
+    )
+    num_asked = len(engine.calls)
+    engine.enqueue(*["The document does not say."] * 20)
+    code, out, err = run(*words[1:])
+    assert code == 0
+    assert re.match(r"Not in this document \((all \d+ pages were|the whole text was) read\)\.", out)
+    assert "--whole" not in err
+    read = {call.prompt.prefix.name for call in engine.calls[num_asked:]}
+    assert read == {f"plant/pumps.md/{number}" for number in range(1, len(read) + 1)}
+    assert len(read) > 1
+
+
+def test_whole_reading_wants_one_document_and_no_filters(run: Run, library: str, tmp_path: Path) -> None:
+    """Wrong usage, in JSON with its code; one document alone needs no name."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(2))))
+    code, out, _ = run("ask", "What does a card cost?", "--whole", "--json")
+    assert (code, rows(out)[0]["error"]["code"]) == (2, "no_document_named")
+    code, out, _ = run("ask", "What does a card cost?", "--whole", "--doc", library, "--pages", "1", "--json")
+    assert (code, rows(out)[0]["error"]["code"]) == (2, "bad_filter")
+    run("rm", "pumps.md")
+    code, out, _ = run("ask", "What does a card cost?", "--whole", "--json")
+    assert (code, rows(out)[0]["reading"]["whole"]) == (0, True)
 
 
 def test_ask_says_how_long_the_engine_stays(run: Run, library: str, power: FakePower) -> None:
@@ -339,13 +394,17 @@ def test_wrong_usage_exits_with_two(run: Run, args: tuple[str, ...]) -> None:
     assert "Traceback" not in out + err
 
 
-def test_unknown_setting_exits_with_two(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelt variable is named."""
+def test_unknown_variable_is_told_on_stderr_and_bad_ones_end_the_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON stays JSON; what is meant is named; a bad value is wrong usage."""
     monkeypatch.setenv("READONCE_MODLE", "x")
-    code, _, err = run("ls")
-    assert code == 2
-    assert is_one_sentence(err)
-    assert "READONCE_MODLE" in err
+    code, out, err = run("settings", "--jsonl")
+    assert (code, rows(out)[0]["name"]) == (0, "READONCE_HOME")
+    assert err == "The variable READONCE_MODLE is not a setting and does nothing; did you mean READONCE_MODEL?\n"
+    monkeypatch.delenv("READONCE_MODLE")
+    monkeypatch.setenv("READONCE_PORT", "many")
+    assert run("ls") == (2, "", "readonce: READONCE_PORT is 'many'; it takes a whole number from 1 to 65535.\n")
 
 
 def test_help_names_every_command_and_version_is_told(run: Run) -> None:
@@ -480,6 +539,22 @@ def test_status_of_an_engine_elsewhere_promises_no_start(run: Run, monkeypatch: 
     """Where a url is set nothing is ever started here."""
     monkeypatch.setenv("READONCE_ENGINE_URL", "http://127.0.0.1:9")
     assert run("status")[1].startswith("No engine answers at http://127.0.0.1:9.")
+
+
+def test_status_of_an_engine_that_cannot_be_used_says_why_and_fails(
+    run: Run, library: str, power: FakePower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused token or another model is not "no engine": what to set is said, in JSON with its code."""
+    monkeypatch.setenv("READONCE_ENGINE_URL", "http://127.0.0.1:9")
+    sentence = "The server at http://127.0.0.1:9 wants a token; set READONCE_ENGINE_TOKEN."
+    monkeypatch.setattr(power, "status", lambda: EngineStatus(False, refusal=Refusal("token_refused", sentence)))
+    code, out, err = run("status")
+    assert (code, err) == (1, f"readonce: {sentence}\n")
+    assert out.startswith("The engine at http://127.0.0.1:9 can't be used.\n")
+    assert "The Marsh Lane Library" in out
+    code, out, err = run("status", "--json")
+    assert (code, err) == (1, f"readonce: {sentence}\n")
+    assert rows(out)[0]["engine"]["refusal"] == {"code": "token_refused", "message": sentence}
 
 
 def test_home_that_cannot_be_made_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,8 +132,8 @@ def test_a_home_moves_whole_with_backup_and_restore(home, command, tmp_path, mon
     archive = tmp_path / "saved.zip"
     code, out, err = command("backup", str(archive))
     assert code == 0
-    assert "1 document, 6 files" in out
-    assert "engine/plugin/salt.key, readonce.toml, salt.key" in err
+    assert "1 document, 7 files" in out
+    assert "engine/plugin/salt.key, people.sqlite3, readonce.toml, salt.key" in err
     code, out, err = command("restore", str(archive))
     assert (code, out) == (1, "")
     assert err.startswith("readonce: ")
@@ -145,6 +145,7 @@ def test_a_home_moves_whole_with_backup_and_restore(home, command, tmp_path, mon
     (file,) = (path.name for path in (home / "files").iterdir())
     assert moved == {
         "documents.sqlite3", f"files/{file}", "readonce.toml", "salt.key", "chats.sqlite3", "engine/plugin/salt.key",
+        "people.sqlite3",
     }  # fmt: skip
     monkeypatch.setenv("READONCE_HOME", str(tmp_path / "moved"))
     assert checked(command)[0] == 0

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from library import LIBRARY, write
 
+from app.assistant import Assistant
+from app.people.audit import lines
 from app.people.desk import Desk
 from app.people.library import Library
+from app.people.member import Member
 from app.people.rights import OF_THIS_MACHINE, ROLES, Base, Person, no_such_base, role_in
 from app.problem import Problem
 
@@ -144,3 +151,28 @@ def test_unknown_people_groups_and_names_are_refused(desk: Desk, library: Librar
         with pytest.raises(Problem) as told:
             library.create(OF_THIS_MACHINE, name)
         assert told.value.code == code
+
+
+async def test_the_log_tells_who_changed_a_document_and_by_which_way(
+    desk: Desk, assistant: Assistant, tmp_path: Path
+) -> None:
+    """The page and the API alike; a refusal leaves no line."""
+    for name in ("anna", "ben"):
+        desk.people.add(OF_THIS_MACHINE, name)
+    desk.library.create(OF_THIS_MACHINE, "cases", "anna")
+    before = len(lines(desk.kept))
+    anna, ben = (Member(assistant, desk.library, desk.people.find(name)) for name in ("anna", "ben"))
+    path = write(tmp_path, "library.md", LIBRARY)
+    first = anna.add(path, "cases", "Library.md").document_id
+    path.write_text(LIBRARY + "\nThe house has a cat.\n")
+    second = replace(anna, way="API").add(path, "cases", "Library.md").document_id
+    anna.add(path, "cases", "Library.md")
+    for refused in (lambda: ben.add(path, "cases"), lambda: ben.remove(second, "cases")):
+        with pytest.raises(Problem):
+            refused()
+    anna.remove(second, "cases")
+    assert [(line.who, line.what, line.about, line.detail) for line in lines(desk.kept)[before:]] == [
+        ("anna", "document_added", "cases", f"Library.md ({first[:8]}), by the page"),
+        ("anna", "document_replaced", "cases", f"Library.md ({second[:8]}), by the API"),
+        ("anna", "document_deleted", "cases", f"Library.md ({second[:8]}), by the page"),
+    ]

@@ -172,9 +172,15 @@ def test_an_address_is_shut_out_after_too_many_failures(people: Desk, client: Te
 def test_over_https_the_cookie_stays_there(people: Desk, client: TestClient) -> None:
     """A proxy tells by X-Forwarded-Proto; never readable by a script, never sent along from another site's form."""
     people.people.add(OF_THIS_MACHINE, "anna")
-    plain = client.post("/login", content=b"right").headers["set-cookie"]
-    outer = client.post("/login", content=b"right", headers={"x-forwarded-proto": "https"}).headers["set-cookie"]
+    served = behind_proxies(client.app, "192.0.2.1")
+    told = {"x-forwarded-proto": "https"}
+    with TestClient(served, client=("192.0.2.1", 50_000)) as proxy:
+        plain = proxy.post("/login", content=b"right").headers["set-cookie"]
+        outer = proxy.post("/login", content=b"right", headers=told).headers["set-cookie"]
+    with TestClient(served, client=("198.51.100.9", 50_000)) as stranger:
+        claimed = stranger.post("/login", content=b"right", headers=told).headers["set-cookie"]
     assert "Secure" not in plain
+    assert "Secure" not in claimed, "who is no proxy is not believed"
     assert outer.endswith("; Secure")
     assert "HttpOnly" in outer
     assert "SameSite=lax" in outer
@@ -182,7 +188,7 @@ def test_over_https_the_cookie_stays_there(people: Desk, client: TestClient) -> 
 
 def test_a_one_time_link_sets_a_password_in_the_browser(people: Desk, client: TestClient) -> None:
     """The form, a refusal that keeps the link, the password; then the link is as if it had never been."""
-    link = page_welcome.link("0.0.0.0", 8756, people.people.add(OF_THIS_MACHINE, "anna"))
+    link = page_welcome.link("http://localhost:8756", people.people.add(OF_THIS_MACHINE, "anna"))
     assert link.startswith("http://localhost:8756/readonce/welcome?link=")
     words = parse_qs(urlsplit(link).query)["link"][0]
     form = client.get(page_welcome.PATH, params={"link": words})

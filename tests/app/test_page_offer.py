@@ -14,10 +14,11 @@ from app.assistant import Assistant
 from app.batch.clock import AnswerSeen, ReadSeen, Seen
 from app.batch.learnt import keep_seen
 from app.page.documents import Choice
-from app.page.offer import cost_words, whole_offer
+from app.page.offer import whole_offer
 from app.page.pace import Pace
 from app.read_through import section_lengths
 from app.settings import Settings
+from app.whole import cost_words
 from engine.base import Receipt
 
 COLD = Receipt(2100, 100, 6, 1000.0, 1250.0, "p", "first_use")

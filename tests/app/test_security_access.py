@@ -94,6 +94,33 @@ def test_another_site_changes_nothing_with_somebodys_cookie(
     assert anna.get("/user").json()["identifier"] == "anna", "she is still logged in"
 
 
+def test_every_refusal_of_a_stranger_has_a_code(place: Place) -> None:
+    """Ours, over every route that there is: programs read the code, people the sentence.
+
+    Chainlit's own are left as they are, since its page reads them: wrong passwords, and who one is.
+    """
+    from chainlit.server import router
+
+    theirs = {"/user", "/login", "/auth/header", "/auth/jwt", "/set-session-cookie", "/logout"}
+    paths = {(method, route.path) for route in router.routes for method in getattr(route, "methods", ())}
+    paths |= {(method, path) for method, path, _ in CHANGING}
+    kept, one = "/readonce/kept/x/y", "/documents/harbour/x"
+    paths |= {("GET", path) for path in (kept, "/documents", one, f"{one}/file", "/cache", "/admin", "/v1/models")}
+    paths |= {("POST", path) for path in ("/documents", f"{one}/delete", f"{one}/pin", "/readonce/bases")}
+    seen = set()
+    with place.client(headers=place.own | {"accept": "application/json"}) as stranger:
+        for method, path in sorted(paths):
+            if path in theirs or "oauth" in path:
+                continue
+            answer = stranger.request(method, re.sub(r"\{[^}]*\}", "x", path))
+            if answer.status_code == 401 and method != "HEAD":
+                told = answer.json()
+                code = told["error"]["code"] if path.startswith("/v1/") else told.get("code")
+                seen.add((method, path, code))
+    assert len(seen) > 15
+    assert {code for _, _, code in seen} == {"not_logged_in", "invalid_api_key"}, seen
+
+
 def test_another_site_opens_no_socket(place: Place, anna: httpx.Client) -> None:
     """Cross-site WebSocket hijacking: browsers let any site open one, with the cookie."""
     with pytest.raises(InvalidStatus) as refused, opened(place, anna, origin=EVIL):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+import app
 from app.problem import Problem
-from app.settings import Settings
+from app.setting_table import markdown, rows
+from app.setting_words import takes
+from app.settings import NEVER_SHOWN, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -42,21 +46,25 @@ def test_flag_comes_before_variable_before_file_before_default(home: Path, monke
     assert Settings.load(answer_tokens=None).answer_tokens == 12
 
 
-def test_unknown_variable_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelt variable would otherwise be ignored for ever."""
+def test_unknown_variable_is_told_of_with_what_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No error, since another version may share the environment; and no silence, since it may be misspelt."""
     monkeypatch.setenv("READONCE_SECTION_TOKEN", "9")
-    problem = refusal()
-    assert problem.code == "unknown_setting"
-    assert "READONCE_SECTION_TOKEN" in problem.message
-    assert "section_tokens" in problem.message
+    monkeypatch.setenv("readonce_xyzzy", "9")
+    monkeypatch.setenv("READONCE_TEST_POSTGRESQL", "9")
+    assert Settings.load().section_tokens == 0
+    assert set(Settings.unknown_variables()) == {
+        "The variable READONCE_SECTION_TOKEN is not a setting and does nothing; did you mean READONCE_SECTION_TOKENS?",
+        "The variable readonce_xyzzy is not a setting and does nothing; `readonce settings` lists all.",
+    }
 
 
 def test_unknown_key_of_the_file_is_refused_by_name(home: Path) -> None:
-    """As with variables."""
+    """The file is nobody else's: what is unknown there is a mistake."""
     (home / "readonce.toml").write_text("modell = 'x'\n")
     problem = refusal()
     assert problem.code == "unknown_setting"
-    assert "'modell'" in problem.message
+    said = "has the key 'modell', which is not a setting; did you mean model?"
+    assert problem.message == f"{home / 'readonce.toml'} {said}"
 
 
 @pytest.mark.parametrize("text", ["model = ", "[engine]\nport = 1\n", "home = '/elsewhere'\n", "port = 'many'\n"])
@@ -66,13 +74,89 @@ def test_bad_file_is_refused_in_one_sentence(home: Path, text: str) -> None:
     assert refusal().code in ("bad_setting", "unknown_setting")
 
 
-def test_bad_value_names_variable_value_and_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence says what to mend."""
-    monkeypatch.setenv("READONCE_PORT", "70000")
+@pytest.mark.parametrize(
+    ("name", "value", "takes"),
+    [
+        ("PORT", "70000", "a whole number from 1 to 65535"),
+        ("PORT", "many", "a whole number from 1 to 65535"),
+        ("ANSWER_TOKENS", "1.5", "a whole number, 1 or more"),
+        ("KEEP_ALIVE_S", "nan", "a number, 0 or more"),
+        ("ENGINE_START_S", "0", "a number above 0"),
+        ("OCR", "maybe", "true or false"),
+        ("DEVICE", "tpu", "auto, cpu or gpu"),
+        ("OTLP_ENDPOINT", "foo", "an address such as http://127.0.0.1:8000"),
+        ("OTLP_ENDPOINT", "grpc://collector:4317", "an address such as http://127.0.0.1:8000"),
+        ("ENGINE_URL", "http://", "an address such as http://127.0.0.1:8000"),
+        ("URL", "http://page:many", "an address such as http://127.0.0.1:8000"),
+    ],
+)
+def test_bad_value_is_told_with_its_variable_and_what_it_takes(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, takes: str
+) -> None:
+    """One sentence of our own, whatever kind of setting it is."""
+    monkeypatch.setenv(f"READONCE_{name}", value)
     problem = refusal()
-    assert problem.code == "bad_setting"
-    for part in ("port", "READONCE_PORT", "70000", "65535"):
-        assert part in problem.message
+    assert (problem.code, problem.message) == ("bad_setting", f"READONCE_{name} is {value!r}; it takes {takes}.")
+
+
+def test_bad_value_is_told_with_the_place_that_it_came_from(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has a bad key in the file does not look for a variable, and the other way round."""
+    file = home / "readonce.toml"
+    file.write_text("port = 'many'\n")
+    takes = "it takes a whole number from 1 to 65535."
+    assert refusal().message == f"port in {file} (READONCE_PORT) is 'many'; {takes}"
+    monkeypatch.setenv("READONCE_PORT", "more")
+    assert refusal().message == f"READONCE_PORT is 'more'; {takes}"
+    with pytest.raises(Problem, match=r"^READONCE_PROFILE, as given here, is 'foo'; it takes auto, cpu, 12gb"):
+        Settings.load(profile="foo", port=1)
+
+
+@pytest.mark.parametrize("name", sorted(NEVER_SHOWN - {"engine_token", "people_database"}))
+def test_bad_value_that_may_hold_a_password_is_not_shown(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A log may keep the sentence."""
+    monkeypatch.setenv(f"READONCE_{name.upper()}", "mysql://me:s3cret@host/x")
+    problem = refusal()
+    assert "s3cret" not in problem.message
+    assert problem.message.endswith("or postgresql://user:password@host/database.")
+
+
+@pytest.mark.parametrize("name", sorted(Settings.model_fields))
+def test_every_setting_says_what_it_is_and_what_it_takes(name: str) -> None:
+    """In a line, without pydantic's words."""
+    field = Settings.model_fields[name]
+    assert field.description
+    assert "\n" not in field.description
+    assert re.fullmatch(r"[a-z][^_\[\]{}]*", takes(field).replace("kv_dtype", ""))
+
+
+def test_documented_table_is_the_settings_own() -> None:
+    """`readonce settings --markdown > app/settings.md` makes it anew."""
+    assert (Path(app.__file__).parent / "settings.md").read_text(encoding="utf-8") == markdown()
+
+
+def test_each_setting_is_listed_with_its_place_and_no_password(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is set where is seen at a glance; what is secret is seen to be set."""
+    (home / "readonce.toml").write_text("answer_tokens = 11\nport = 9000\n")
+    monkeypatch.setenv("READONCE_PORT", "9001")
+    monkeypatch.setenv("READONCE_ENGINE_TOKEN", "s3cret")
+    monkeypatch.setenv("READONCE_HISTORY", "postgresql://me:s3cret@host/x")
+    monkeypatch.setenv("READONCE_OTLP_ENDPOINT", "http://me:s3cret@host")
+    monkeypatch.setenv("READONCE_MODEL", "")
+    listed = {row.name: row for row in rows(Settings.load(kv_dtype="fp8"), kv_dtype="fp8")}
+    assert [name.removeprefix("READONCE_").lower() for name in listed] == list(Settings.model_fields)
+    seen = {name: (row.value, row.default, row.place) for name, row in listed.items() if row.place != "default"}
+    assert seen == {
+        "READONCE_HOME": (str(home), "~/.local/share/readonce", "variable"),
+        "READONCE_ANSWER_TOKENS": ("11", "256", "readonce.toml"),
+        "READONCE_PORT": ("9001", "8756", "variable"),
+        "READONCE_ENGINE_TOKEN": ("(set, not shown)", "none", "variable"),
+        "READONCE_HISTORY": ("(set, not shown)", "sqlite", "variable"),
+        "READONCE_OTLP_ENDPOINT": ("(set, not shown)", "none", "variable"),
+        "READONCE_KV_DTYPE": ("fp8", "auto", "command line"),
+    }
+    assert all(
+        row.value == row.default for row in listed.values() if row.place == "default" and "CACHE" not in row.name
+    )
 
 
 def test_settings_are_frozen() -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app import web
+from app.page.where import NAME
 from app.problem import Problem
 from app.settings import Settings
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
@@ -67,3 +74,48 @@ def test_an_installation_without_the_pages_files_says_so(tmp_path: Path, monkeyp
     with pytest.raises(Problem, match="install readonce again") as told:
         web.page_root(tmp_path, 8756)
     assert told.value.code == "not_installed"
+
+
+@pytest.fixture
+def free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def serving(home: Path, port: int, **variables: str) -> subprocess.Popen[str]:
+    """`readonce serve` with an engine elsewhere that is not there; what it says comes line by line."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("READONCE_", "CHAINLIT_"))}
+    ours = {"READONCE_HOME": str(home), "READONCE_ENGINE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port)]
+    return subprocess.Popen(command, env=kept | ours | variables, stderr=subprocess.PIPE, text=True, cwd=home)
+
+
+@pytest.mark.parametrize("missing", ["database", "secret"])
+def test_what_is_missing_is_said_in_place_of_an_address(tmp_path: Path, free: int, missing: str) -> None:
+    """Nobody is sent to a page that never comes."""
+    variables = {}
+    if missing == "database":
+        variables["READONCE_PEOPLE_DATABASE"] = "postgresql://me:s3cret@127.0.0.1:9/people"
+    else:
+        (tmp_path / "page_secret").mkdir()
+    with serving(tmp_path, free, **variables) as process:
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    (line,) = [line for line in said.splitlines() if line.startswith("readonce: ")]
+    assert "opens at" not in said
+    assert "s3cret" not in said
+    assert "Traceback" not in said
+    assert ("port 9 " if missing == "database" else "page_secret") in line
+
+
+def test_the_address_is_said_when_it_answers_and_kept_for_links(tmp_path: Path, free: int) -> None:
+    """Whoever reads the line can open the page at that moment."""
+    with serving(tmp_path, free) as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "opens at" in line)
+        socket.create_connection(("127.0.0.1", free), timeout=5).close()
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+    assert line == f"readonce: the page opens at http://localhost:{free} (Ctrl-C stops it)\n"
+    assert (tmp_path / NAME).read_text() == f"http://localhost:{free}\n"

@@ -107,6 +107,10 @@ def test_an_engine_started_here_wants_its_own_token(settings: EngineSettings) ->
                 with pytest.raises(EngineError, match=said) as caught:
                     connect(replace(settings, url=engine.url, token=token))
                 assert caught.value.code == "token_refused"
+                refused = status(replace(settings, url=engine.url, token=token))
+                assert refused is not None
+                assert refused.refusal is not None
+                assert (refused.engine, refused.refusal.code) == (None, "token_refused")
             elsewhere = connect(replace(settings, url=engine.url, token=engine.token)).engine
             assert (elsewhere.model, elsewhere.token) == ("tiny-model", engine.token)
             lease.close()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from app.browse import words
 from app.browse.coverage import Coverage, coverage
-from app.browse.found import marked
 from app.browse.theme import sheet
 from app.browse.view_document import split_at
+from app.marking import marked
 from app.terms import terms
 from ingest.document import Document, Page
 
