@@ -1,7 +1,7 @@
 """Decides how any model in sentence-transformers' layout embeds; the one home of sentence-transformers and torch.
 
 A packaged model's tokenizer is read by itself, in milliseconds, so that texts can be split while nobody has waited for
-torch yet; the model is loaded with the first passage that is embedded. Questions before that go through `bert`.
+torch yet; the model is loaded with the first text that is embedded.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ingest.bert import Bert
 from ingest.cores import num_cores, over_cores
 from ingest.document import IngestError
 from ingest.embed import BatchDone, Vectors
@@ -102,22 +100,9 @@ class TransformerEmbedder:
         return vectors
 
     def embed_question(self, text: str) -> Vectors:
-        light = self._light if self._model is None else None
-        if light is not None:
-            ids = self._shape.tokenizer.encode(self._question_prefix + text).ids
-            # As the library cuts a text: the end goes, but for the special token there.
-            return light.embed([*ids[: self._shape.max_seq_length - 1], ids[-1]] if self._is_long(ids) else ids)
         # One core for one short text: where many ask at once, cores that wait for each other cost twenty times as much.
         _keep_to_one_core()
         return self._encode([self._question_prefix + text]).reshape(self.dimension)
-
-    def _is_long(self, ids: Sequence[int]) -> bool:
-        return len(ids) > self._shape.max_seq_length
-
-    @cached_property
-    def _light(self) -> Bert | None:
-        """What embeds a question without torch; None where the model is of another kind."""
-        return Bert.of_folder(Path(self._source))
 
     def _reads(self, text: str) -> bool:
         return self.name not in _ENGLISH_ONLY or sum(letter.isascii() for letter in text) >= 0.7 * len(text)

