@@ -69,7 +69,7 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, whole: 
         doc_id = None if doc is None else (await asyncio.to_thread(assistant.find, doc, kb)).id
         with terminal.steps() as steps, shown(as_json) as show:
             if whole:
-                whole_id: str = doc_id or await asyncio.to_thread(_only_one, assistant, kb)
+                whole_id = await asyncio.to_thread(_only_one, assistant, kb) if doc_id is None else doc_id
                 asked = read_through(assistant, question, kb=kb, doc_id=whole_id, report=steps)
             else:
                 asked = assistant.ask(question, kb=kb, doc_id=doc_id, filters=wanted, report=steps)
