@@ -83,21 +83,25 @@ class Bert:
         scores = query @ key.transpose(0, 2, 1) / np.float32(math.sqrt(query.shape[2]))
         shares = np.exp(scores - scores.max(axis=2, keepdims=True))
         shares /= shares.sum(axis=2, keepdims=True)
-        return (shares @ value).transpose(1, 0, 2).reshape(states.shape)
+        attended: Array = (shares @ value).transpose(1, 0, 2).reshape(states.shape)
+        return attended
 
     def _heads(self, states: Array) -> Array:
         """(tokens, width) as (heads, tokens, width of a head)."""
         return states.reshape(len(states), self.num_heads, -1).transpose(1, 0, 2)
 
     def _dense(self, states: Array, name: str) -> Array:
-        return states @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
+        made: Array = states @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
+        return made
 
     def _normed(self, states: Array, name: str) -> Array:
         centred = states - states.mean(axis=1, keepdims=True)
         scale = np.sqrt((centred**2).mean(axis=1, keepdims=True) + np.float32(self.epsilon))
-        return centred / scale * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+        made: Array = centred / scale * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+        return made
 
 
 def _gelu(states: Array) -> Array:
     half = np.float32(0.5)
-    return half * states * (1 + _erf(states * np.float32(math.sqrt(0.5))).astype(np.float32))
+    made: Array = half * states * (1 + _erf(states * np.float32(math.sqrt(0.5))).astype(np.float32))
+    return made
