@@ -70,7 +70,7 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, whole: 
         doc_id = None if doc is None else (await asyncio.to_thread(assistant.find, doc, kb)).id
         with terminal.steps() as steps, shown(as_json) as show:
             if whole:
-                meant = doc_id or await asyncio.to_thread(_only_one, assistant, kb)
+                meant: str = doc_id if doc_id is not None else await asyncio.to_thread(_only_one, assistant, kb)
                 asked = read_through(assistant, question, kb=kb, doc_id=meant, report=steps)
             else:
                 asked = assistant.ask(question, kb=kb, doc_id=doc_id, filters=wanted, report=steps)
