@@ -242,6 +242,7 @@ def _rows(path: Path) -> list[Row]:
         lines = path.read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
         raise IngestError(
-            "not_a_pack", f"{path} can't be read ({error}): name a folder with documents.jsonl and questions.jsonl."
+            "not_a_pack", f"{path} can't be read ({why}): name a folder with documents.jsonl and questions.jsonl."
         ) from error

@@ -97,7 +97,7 @@ def plan(
     if doc_id is not None and doc_id not in readable:
         raise Problem("no_text", f"“{documents[doc_id].title}” has no text to ask about (a scan?).")
     if not readable:
-        raise Problem("no_documents", f"There are no documents to ask about; run `readonce add FILE{_in(kb)}` first.")
+        raise no_documents(kb)
     if filters.of_documents:
         left = corpus.matching(filters, kb)
         readable = {key: document for key, document in readable.items() if key in left}
@@ -210,6 +210,11 @@ def _first(sections: Sequence[Section], filters: Filters) -> Section:
         if any(first <= section.last_page and last >= section.first_page for first, last in filters.pages)
     )
     return next(on_pages, sections[0])
+
+
+def no_documents(kb: str) -> Problem:
+    """What is said of a base where nothing can be asked about."""
+    return Problem("no_documents", f"There are no documents to ask about; run `readonce add FILE{_in(kb)}` first.")
 
 
 def _in(kb: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cache_map import CacheMap, DocumentHeld, held
+from app.problem import Problem
 from engine.base import EngineError
 from engine.targets import missed
 from engine.view import CacheView
@@ -78,6 +79,8 @@ def write_dashboards(folder: Path) -> tuple[Path, ...]:
     """Writes the Grafana dashboard and the alert rules for Prometheus; files of these names are replaced."""
     import importlib.resources
 
+    if folder.exists() and not folder.is_dir():
+        raise Problem("not_a_folder", f"{folder} is a file; name a folder for the dashboard and the rules.", usage=True)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name in DASHBOARDS:

@@ -57,6 +57,8 @@ def backup(
     path = path.absolute()
     if path.is_relative_to(home.absolute()):
         raise IngestError("backup_failed", f"{path} lies in the home that is to be saved: name a file elsewhere.")
+    if path.is_dir():
+        raise IngestError("backup_failed", f"{path} is a folder: name a file in it, such as {path / 'readonce.zip'}.")
     try:
         with _snapshot(home, database) as (folder, left_out), _part(path) as part:
             sources = [(item.name, item) if item.name == BASE_NAME else (f"files/{item.name}", item)
@@ -67,8 +69,9 @@ def backup(
             _sync_folder(path.parent)
             num_bytes = path.stat().st_size
     except (OSError, sqlite3.Error) as error:
+        why = getattr(error, "strerror", None) or error
         raise IngestError(
-            "backup_failed", f"{path} can't be written ({error}): check the folder, its rights and the space."
+            "backup_failed", f"{path} can't be written ({why}): check the folder, its rights and the space."
         ) from error
     num_documents = sum(member.name.startswith("files/") for member in members) + len(left_out)
     return BackedUp(path, num_documents, len(members), num_bytes, tuple(left_out))

@@ -128,4 +128,5 @@ def _damaged(path: Path, why: object) -> IngestError:
 
 
 def _not_a_backup(path: Path, why: object) -> IngestError:
-    return IngestError("not_a_backup", f"{path} is no backup of readonce ({why}): check the path.")
+    said = getattr(why, "strerror", None) or why
+    return IngestError("not_a_backup", f"{path} is no backup of readonce ({said}): check the path.")

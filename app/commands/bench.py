@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def bench(
     scenarios: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCENARIO]...", help="warm, burst, gap, trace, batch, file; all."),
+        typer.Argument(metavar="SCENARIO", help="warm, burst, gap, trace, batch, file; all."),
     ] = None,
     baseline: Annotated[
         str | None,

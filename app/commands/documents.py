@@ -128,7 +128,11 @@ def show(
         terminal.out().print(terminal.safe(warning), style="yellow")
 
 
-def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "default", jsonl: Jsonl = False) -> None:
+def rm(
+    words: Annotated[list[str], typer.Argument(metavar="DOC", help="Ids, beginnings of ids, file names or titles.")],
+    kb: Kb = "default",
+    jsonl: Jsonl = False,
+) -> None:
     """Remove documents. When this returns nothing finds them any more."""
     from app.commands.people import deeds
 
@@ -156,7 +160,7 @@ def rm(words: Annotated[list[str], typer.Argument(metavar="DOC...")], kb: Kb = "
 
 def tag(
     words: DocumentWords,
-    tags: Annotated[list[str] | None, typer.Argument(metavar="[TAG]...", help="Tags that it is given.")] = None,
+    tags: Annotated[list[str] | None, typer.Argument(metavar="TAG", help="Tags that it is given.")] = None,
     remove: Annotated[list[str] | None, typer.Option("--remove", metavar="TAG", help="A tag to take away.")] = None,
     kb: Kb = "default",
     as_json: Json = False,
@@ -188,7 +192,7 @@ def rebuild() -> None:
 
 
 def search(
-    question: Annotated[str, typer.Argument(metavar='"QUESTION"')],
+    question: Annotated[str, typer.Argument(metavar='"QUESTION"', help="What is looked for.")],
     kb: Kb = "default",
     doc: Annotated[str | None, typer.Option("--doc", help="Search in this document only.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 10,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ingest.naming import FileToAdd
     from ingest.store import StoredDocument
 
-Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders (with all below them) or globs.")]
+Paths = Annotated[list[str], typer.Argument(metavar="PATH", help="Files, folders (with all below them) or globs.")]
 
 # Passages that take longer to embed than to read about it.
 _WORTH_SAYING = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from app.people.rights import ROLES, base_name
 
 kb = typer.Typer(no_args_is_help=True, help="Knowledge bases: who owns them, and who may read and add.")
 
-Base = Annotated[str, typer.Argument(metavar="KB", callback=base_name)]
+Base = Annotated[str, typer.Argument(metavar="KB", callback=base_name, help="The knowledge base.")]
 With = Annotated[str | None, typer.Option("--with", metavar="NAME", help="A person.")]
 WithGroup = Annotated[str | None, typer.Option("--with-group", metavar="GROUP", help="A group.")]
 Public = Annotated[bool, typer.Option("--public", help="Everybody who can log in, as a reader.")]
@@ -30,6 +31,7 @@ def create(
     from app.people.rights import OF_THIS_MACHINE
 
     desk().library.create(OF_THIS_MACHINE, name, None if owner is None else owner.casefold())
+    terminal.say(f"The knowledge base “{name}” is there; `readonce add FILE --kb {shlex.quote(name)}` fills it.")
 
 
 @kb.command()
@@ -48,6 +50,8 @@ def share(
         raise typer.BadParameter(f"{role!r} is no role; use {', '.join(ROLES)}.")
     _check(person, group, public)
     desk().library.share(OF_THIS_MACHINE, name, person=person, group=group, role=known)
+    role_words = "reader" if public else known
+    terminal.say(f"{_whom(person, group)} may use “{name}” as {role_words} from now on.")
 
 
 @kb.command()
@@ -57,6 +61,11 @@ def unshare(name: Base, person: With = None, group: WithGroup = None, public: Pu
 
     _check(person, group, public)
     desk().library.unshare(OF_THIS_MACHINE, name, person=person, group=group)
+    terminal.say(f"“{name}” is no longer shared with {_whom(person, group)}.")
+
+
+def _whom(person: str | None, group: str | None) -> str:
+    return " and ".join(filter(None, (person, group and f"the group {group}"))) or "everybody who can log in"
 
 
 def _check(person: str | None, group: str | None, public: bool) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 people = typer.Typer(no_args_is_help=True, help="Who may log in: accounts, groups, API keys.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the person logs in with.")]
 Url = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="The page's address in the link, as the person opens it.")
 ]
@@ -99,8 +99,8 @@ def admin(name: Name, off: Annotated[bool, typer.Option("--off", help="No longer
 
 @people.command()
 def group(
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
-    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="People, by what they log in with.")],
     remove: Annotated[bool, typer.Option("--remove", help="Take them out.")] = False,
 ) -> None:
     """Put people into a group, which is made where it is missing; or take them out."""
@@ -109,6 +109,7 @@ def group(
     at = desk()
     for name in names:
         (at.people.leave if remove else at.people.join)(OF_THIS_MACHINE, group, name)
+        terminal.say(f"{name} is {'no longer' if remove else 'now'} in the group {group}.")
 
 
 @people.command("list")
@@ -161,7 +162,9 @@ def keys(jsonl: Jsonl = False) -> None:
 
 
 @people.command()
-def revoke(key_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's, as `readonce people keys` lists it.")],
+) -> None:
     """End an API key at once."""
     from app.people.rights import OF_THIS_MACHINE
 
@@ -175,7 +178,10 @@ def audit(
     """Show who logged in, was refused, and changed people, keys, rights and documents; oldest first."""
     from app.people.audit import lines
 
-    for line in lines(desk().kept, most):
+    found = lines(desk().kept, most)
+    if not found:
+        terminal.say("Nothing is written down yet.")
+    for line in found:
         if jsonl:
             terminal.print_json(line)
         else:

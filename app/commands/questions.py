@@ -17,6 +17,7 @@ from app.answer import Answer, Reading, Words
 from app.commands.documents import Json, Kb, opened
 from app.filters import Pages, Since, Until, WithTags, filters
 from app.page.words import say
+from app.plan import no_documents
 from app.problem import Problem, tell
 from app.read_through import read_through
 from app.settings import Settings
@@ -33,7 +34,7 @@ evaluate = typer.Typer(no_args_is_help=True, help="Measure on evaluation materia
 
 
 def ask(
-    question: Annotated[str, typer.Argument(metavar='"QUESTION"')],
+    question: Annotated[str, typer.Argument(metavar='"QUESTION"', help="In any words.")],
     doc: Annotated[
         str | None, typer.Option("--doc", help="Ask about this document: an id, file name or title.")
     ] = None,
@@ -69,8 +70,8 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, whole: 
         doc_id = None if doc is None else (await asyncio.to_thread(assistant.find, doc, kb)).id
         with terminal.steps() as steps, shown(as_json) as show:
             if whole:
-                whole_id = await asyncio.to_thread(_only_one, assistant, kb) if doc_id is None else doc_id
-                asked = read_through(assistant, question, kb=kb, doc_id=whole_id, report=steps)
+                meant: str = doc_id if doc_id is not None else await asyncio.to_thread(_only_one, assistant, kb)
+                asked = read_through(assistant, question, kb=kb, doc_id=meant, report=steps)
             else:
                 asked = assistant.ask(question, kb=kb, doc_id=doc_id, filters=wanted, report=steps)
             async with aclosing(asked) as events:
@@ -98,6 +99,8 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, whole: 
 def _only_one(assistant: Assistant, kb: str) -> str:
     """The document that is meant where none is named."""
     documents = [document for document in assistant.documents(kb) if document.status == "ok"]
+    if not documents:
+        raise no_documents(kb)
     if len(documents) != 1:
         count = terminal.count(len(documents), "document")
         said = f"--whole reads one document, and there are {count}: name it with --doc."

@@ -7,13 +7,16 @@ import re
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+import typer
 from library import LIBRARY, FakePower, Run, long_text, write
 
 import engine
+from app import cli
 from app.power import EngineStatus, Refusal
 from engine.base import EngineError, Features
 from engine.fake import FakeEngine
@@ -414,6 +417,51 @@ def test_help_names_every_command_and_version_is_told(run: Run) -> None:
     for command in ("add", "extract", "ls", "show", "rm", "search", "ask", "eval", "status", "serve", "engine", "demo"):
         assert f" {command} " in out
     assert run("--version")[1].startswith("readonce ")
+
+
+def test_every_argument_and_option_of_every_command_says_what_it_is() -> None:
+    """Nobody has to guess from a name alone."""
+
+    def walk(command: Any, path: str) -> Iterator[str]:
+        if not command.help:
+            yield path
+        for each in command.params:
+            if not getattr(each, "help", None) and not getattr(each, "hidden", False):
+                yield f"{path} {each.name}"
+        for name, below in getattr(command, "commands", {}).items():
+            yield from walk(below, f"{path} {name}")
+
+    assert list(walk(typer.main.get_command(cli.app), "readonce")) == []
+
+
+def test_what_is_no_place_to_write_to_is_said_in_plain_words(run: Run, library: str, tmp_path: Path) -> None:
+    """A folder where a file is wanted, a file where a folder is, a folder that is not there: no word of Python's."""
+    file, folder = write(tmp_path, "notes.txt", "Words."), tmp_path / "folder"
+    folder.mkdir()
+    for args, said in (
+        (("backup", str(folder)), f"{folder} is a folder: name a file in it, such as {folder}/readonce.zip."),
+        (("backup", str(tmp_path / "none" / "x.zip")), "can't be written (No such file or directory): check"),
+        (("restore", str(folder)), f"{folder} is no backup of readonce (Is a directory): check the path."),
+        (("status", "--dashboards", str(file)), f"{file} is a file; name a folder for the dashboard and the rules."),
+        (("eval", "retrieval", str(folder), "-o", str(file)), "can't be read (No such file or directory): name a"),
+    ):
+        code, out, err = run(*args)
+        assert code in (1, 2)
+        assert out == ""
+        assert is_one_sentence(err)
+        assert said in err
+        assert "Errno" not in err
+
+
+def test_commands_that_change_say_what_has_changed(run: Run) -> None:
+    """And an empty log says that it is empty."""
+    assert run("audit")[2] == "Nothing is written down yet.\n"
+    run("people", "add", "anna")
+    assert "is there; `readonce add FILE --kb cases`" in run("kb", "create", "cases", "--owner", "anna")[2]
+    assert run("people", "group", "law", "anna")[2] == "anna is now in the group law.\n"
+    assert run("kb", "share", "cases", "--with-group", "law")[2].startswith("the group law may use “cases” as reader")
+    assert run("kb", "unshare", "cases", "--with-group", "law")[2].endswith("no longer shared with the group law.\n")
+    assert run("kb", "share", "cases", "--public")[2].startswith("everybody who can log in may use")
 
 
 def _writing_end(pipe: Path) -> IO[bytes] | None:

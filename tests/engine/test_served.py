@@ -28,7 +28,7 @@ def card(name: str, root: str | None = None) -> dict[str, Any]:
         ("qwen3-4b", card("Qwen/Qwen3-4B-Instruct-2507")),
         ("Qwen/Qwen3-4B-Instruct-2507", card("qwen3-4b")),
         ("Qwen/Qwen3-4B-Instruct-2507", card("chat", "/models/Qwen3-4B-Instruct-2507/")),
-        ("smollm2-135m", card("small", "/root/.cache/readonce/models/smollm2-135m")),
+        ("smollm2-135m", card("small", "/models/smollm2-135m")),
         ("me/mine", card("x", "/hub/models--me--mine/snapshots/0a1b2c")),
         ("me/mine", card("ME/Mine")),
     ],
