@@ -98,7 +98,7 @@ class Database:
         self._last = done
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_what_waits())
-        return await done
+        return await asyncio.shield(done)  # Who goes meanwhile, as with Stop, leaves it to be kept.
 
     async def settled(self) -> None:
         """Returns when all writes that were asked for before have ended."""
@@ -107,7 +107,7 @@ class Database:
             await asyncio.wait([self._last])
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._writer.shutdown)
+        """Closes what is open; a chat that still ends is kept all the same."""
         await asyncio.to_thread(self.engine.dispose)
 
     async def _write_what_waits(self) -> None:
@@ -117,8 +117,6 @@ class Database:
                 works = [write.work for write in together]
                 outcomes = await asyncio.get_running_loop().run_in_executor(self._writer, self._keep, works)
                 for write, outcome in zip(together, outcomes, strict=True):
-                    if write.done.cancelled():  # Whoever asked has gone; it is kept all the same.
-                        continue
                     if outcome.error is not None:
                         write.done.set_exception(outcome.error)
                     else:

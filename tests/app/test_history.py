@@ -195,7 +195,7 @@ async def test_a_write_that_fails_takes_no_other_along(kept: Kept) -> None:
 
 
 async def test_a_write_whose_asker_has_gone_is_kept(kept: Kept) -> None:
-    """Stop ends who waits for it, and not the write."""
+    """Stop ends who waits for it, and not the write; a chat that is opened again waits for it."""
     history = kept.open()
     ada = await person(history, "ada")
     async with chatting(ada) as thread_id:
@@ -204,10 +204,21 @@ async def test_a_write_whose_asker_has_gone_is_kept(kept: Kept) -> None:
             await asyncio.sleep(0)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
-        await history.update_thread(thread_id, name="Fees")
+        await history.database.settled()
         thread = await history.get_thread(thread_id)
         assert thread is not None
         assert len(thread["steps"]) == 1
+
+
+async def test_what_a_chat_writes_after_the_end_is_kept(kept: Kept) -> None:
+    """A session that ends with the server writes last."""
+    history = kept.open()
+    ada = await person(history, "ada")
+    async with chatting(ada) as thread_id:
+        await history.create_step(step(thread_id))
+        await history.close()
+        await history.update_thread(thread_id, name="Fees")
+    assert (await kept.open().get_thread(thread_id) or {})["name"] == "Fees"
 
 
 async def test_a_chat_is_renamed_rated_found_and_deleted_with_all_that_it_had(kept: Kept) -> None:
