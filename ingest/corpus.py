@@ -244,6 +244,10 @@ class Corpus:
             return document
         raise IngestError("not_found", f"There is no document {doc_id}{_in(kb)}: `readonce ls` shows what there is.")
 
+    def has_file(self, name: str, kb: str) -> bool:
+        """Whether a member of `kb` is called `name`. Quick."""
+        return self._store.member(kb, name) is not None
+
     def matching(self, filters: Filters, kb: str | None = "default") -> frozenset[str]:
         """The documents of `kb` (None: of all) that `filters` leave, by id; pages are not looked at."""
         with self._database.reading() as connection:

@@ -14,6 +14,7 @@ import typer
 
 from app import terminal
 from app.commands.documents import Json, Kb
+from app.problem import Problem
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,15 +47,19 @@ def engine(
     model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="Where it listens.")] = None,
     profile: ProfileName = None,
-    stop: Annotated[bool, typer.Option("--stop", help="End the engine that runs, whoever uses it.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the engine that runs, unless somebody uses it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --stop: whoever uses it; answers break off.")] = False,
 ) -> None:
     """Run the engine alone until Ctrl-C; or end the one that runs."""
     from app.power import Power
 
     power = Power(Settings.load(model=model, engine_port=port, profile=profile))
     if stop:
-        terminal.say("The engine has ended." if power.stop() else "No engine runs.")
+        terminal.say("The engine has ended." if power.stop(force) else "No engine runs.")
         return
+    if force:
+        raise Problem("bad_usage", "--force goes with --stop.", usage=True)
+    power.kind = "holder"
     asyncio.run(_run(power))
 
 
@@ -68,8 +73,6 @@ async def _run(power: Any) -> None:
         )
         while (await asyncio.to_thread(power.status)).running:
             await asyncio.sleep(WATCH_S)
-        from app.problem import Problem
-
         raise Problem("engine_ended", f"The engine has ended; its log says why: {status.log_file}")
     finally:
         await power.release(linger=False)

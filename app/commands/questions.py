@@ -20,6 +20,7 @@ from app.settings import Settings
 from app.words import language_of, page_range, page_words, receipt_words
 
 if TYPE_CHECKING:
+    from app.power import Power
     from ingest.scope import Filters
 
 _FOR_EVER_S = 100 * 24 * 3600.0
@@ -73,9 +74,16 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, as_json
         await assistant.close()
     if off:
         terminal.say(off)
-    if assistant.power.lingers_s:
-        terminal.say(lingering(assistant.power.lingers_s))
+    say_whether_it_stays(assistant.power)
     return answer
+
+
+def say_whether_it_stays(power: Power) -> None:
+    """What becomes of the engine after a command, where it stays."""
+    if power.stays_with_page:
+        terminal.say("The engine stays ready with the page that uses it.")
+    elif power.lingers_s:
+        terminal.say(lingering(power.lingers_s))
 
 
 def lingering(seconds: float) -> str:

@@ -24,6 +24,14 @@ _WORDS: dict[str, tuple[str, str]] = {
     "opening": ("Opening the library", "正在打开文档库"),
     "starting": ("Starting the engine: {what}, {seconds} s", "正在启动引擎：{what}，{seconds} 秒"),
     "starting_plain": ("Starting the engine, {seconds} s", "正在启动引擎，{seconds} 秒"),
+    "restarting": (
+        "The engine has ended and is started again: {what}, {seconds} s",
+        "引擎已结束，正在重新启动：{what}，{seconds} 秒",
+    ),
+    "restarting_plain": (
+        "The engine has ended and is started again, {seconds} s",
+        "引擎已结束，正在重新启动，{seconds} 秒",
+    ),
     "samples": ("Adding the sample documents: {name}, {seconds} s", "正在加入示例文档：{name}，{seconds} 秒"),
     "ready": ("Ready · {model}", "就绪 · {model}"),
     "warming": ("Ready · {model} · reading {name} ahead", "就绪 · {model} · 正在预读 {name}"),

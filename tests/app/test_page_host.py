@@ -26,6 +26,7 @@ class SlowPower:
     def __init__(self, engine: FakeEngine, tokenizer: Tokenizer) -> None:
         self.engine, self.tokenizer = engine, tokenizer
         self.let, self.failures, self.released = asyncio.Event(), 0, list[bool]()
+        self.ended, self.num_connects = False, 0
 
     async def connect(self, report: Callable[[str], None]) -> tuple[FakeEngine, Tokenizer]:
         report("loading weights ... 12 s")
@@ -33,7 +34,14 @@ class SlowPower:
         if self.failures:
             self.failures -= 1
             raise EngineError("no_weights", "The weights are missing; run `readonce demo` once with a network.")
+        self.ended, self.num_connects = False, self.num_connects + 1
         return self.engine, self.tokenizer
+
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        return self.ended
+
+    def answers(self) -> bool:
+        return not self.ended
 
     async def release(self, linger: bool) -> None:
         self.released.append(linger)
