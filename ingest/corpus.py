@@ -37,6 +37,7 @@ from ingest.search import Hit, Lookup, search
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store, StoredDocument
+from ingest.successors import Successor, successors
 from ingest.sweep import clear_up
 from ingest.tags import Tags
 
@@ -247,6 +248,11 @@ class Corpus:
     def has_file(self, name: str, kb: str) -> bool:
         """Whether a member of `kb` is called `name`. Quick."""
         return self._store.member(kb, name) is not None
+
+    def successors(self, doc_id: str) -> tuple[Successor, ...]:
+        """What has come in the place of a document that was replaced: one for each base, the latest first."""
+        with self._database.reading() as connection:
+            return successors(connection, doc_id)
 
     def matching(self, filters: Filters, kb: str | None = "default") -> frozenset[str]:
         """The documents of `kb` (None: of all) that `filters` leave, by id; pages are not looked at."""

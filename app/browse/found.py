@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.page.sources import sheet_words
+from app.page.places import sheet_words
 from app.page.text import plain_title
 from app.terms import CJK, terms
 from ingest.document import SHEETED

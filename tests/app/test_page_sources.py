@@ -12,7 +12,8 @@ from rights_kit import owner
 
 from app.answer import Citation
 from app.assistant import Assistant
-from app.page.sources import open_source, sheet_of, sheet_words, source_props, where
+from app.page.places import sheet_of, sheet_words
+from app.page.sources import open_source, source_props, where
 
 LIBRARY = """# The Library
 
