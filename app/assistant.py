@@ -45,7 +45,8 @@ DEFAULT_KB = "default"
 FIRST_REQUEST = "/first request"
 # An answer in other words, which still keeps to the text.
 AFRESH_TEMPERATURE = 0.7
-GONE = "engine_unreachable"
+# What an engine says, or is said of it, while it ends.
+ENDING = frozenset({"engine_unreachable", "engine_failed"})
 # An engine's connections may break a moment before it is seen to have ended.
 ENDS_S = 1.0
 
@@ -262,7 +263,7 @@ class Assistant:
                     yield event
             return
         except EngineError as error:
-            if has_words or error.code != GONE or not await self._has_lost(reader):
+            if has_words or error.code not in ENDING or not await self._has_lost(reader):
                 raise
         async with aclosing(once(await self.reconnect(reader))) as events:
             async for event in events:

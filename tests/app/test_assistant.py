@@ -309,20 +309,21 @@ class Ending(FakeEngine):
     """Breaks off after so many words of its first answer, as an engine does that is stopped or killed."""
 
     words_left = 0
+    code = "engine_unreachable"
 
     async def generate(self, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
         async with aclosing(super().generate(prompt, sampling)) as stream:
             async for piece in stream:
                 if self.words_left == 0:
-                    raise EngineError("engine_unreachable", "The engine is gone.")
+                    raise EngineError(self.code, "The engine is gone.")
                 self.words_left -= 1
                 yield piece
 
 
-def ending(power: FakePower, monkeypatch: pytest.MonkeyPatch, words: int) -> None:
+def ending(power: FakePower, monkeypatch: pytest.MonkeyPatch, words: int, code: str = Ending.code) -> None:
     """The engine in use ends after `words`; the next one is a whole one."""
     whole, broken = power.engine, Ending(power.tokenizer, max_model_len=65_536, num_blocks=16_384)
-    broken.words_left = words
+    broken.words_left, broken.code = words, code
     engines = iter([broken, whole])
     connect = power.connect
 
@@ -333,12 +334,18 @@ def ending(power: FakePower, monkeypatch: pytest.MonkeyPatch, words: int) -> Non
     monkeypatch.setattr(power, "connect", one_after_the_other)
 
 
+@pytest.mark.parametrize("code", ["engine_unreachable", "engine_failed"])
 async def test_a_question_whose_engine_ended_is_answered_by_the_next(
-    assistant: Assistant, power: FakePower, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    assistant: Assistant,
+    power: FakePower,
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
 ) -> None:
     """Stopped or killed since the last question: it is found or started again, and one turn is kept."""
     add(assistant, tmp_path)
-    ending(power, monkeypatch, words=0)
+    ending(power, monkeypatch, 0, code)
     engine.enqueue("A card costs 12 euros a year [3].")
     await assistant.start()
     monkeypatch.setattr(power, "has_ended", lambda wait_s=0.0: power.num_connects == 1 and wait_s > 0)
