@@ -85,6 +85,10 @@ class Ahead:
         """As `release`, and returns at once."""
         self._soon(self.release(session))
 
+    def engine_ended(self) -> None:
+        """The next engine knows nothing of what chats hold."""
+        self._bound.clear()
+
     def let_go_at_end(self, prefix: Prefix) -> None:
         """Nobody will ask about it again once the assistant is closed."""
         self._passing.append(prefix)

@@ -10,6 +10,7 @@ What the engine is told in passing (read this ahead, that has gone) stands in ap
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -24,10 +25,10 @@ from app.conversation import Conversation, Turn
 from app.finder import Finder
 from app.plan import Plan, is_well_found
 from app.question import checked
-from app.reader import Read, Reader
+from app.reader import Read, Reader, file_of
 from app.settings import Settings
 from app.words import language_of, not_in_reading, nothing_relevant, unsupported
-from engine.base import Delta, Engine, Finish, Handle, Prompt, Sampling
+from engine.base import Delta, Engine, EngineError, Finish, Handle, Prompt, Sampling
 
 if TYPE_CHECKING:
     from app.power import EngineStatus, Power
@@ -44,6 +45,10 @@ DEFAULT_KB = "default"
 FIRST_REQUEST = "/first request"
 # An answer in other words, which still keeps to the text.
 AFRESH_TEMPERATURE = 0.7
+# What an engine says, or is said of it, while it ends.
+ENDING = frozenset({"engine_unreachable", "engine_failed"})
+# An engine's connections may break a moment before it is seen to have ended.
+ENDS_S = 1.0
 
 Report = Callable[[str], None]
 """Takes one sentence about what is going on ("Loading the model ...")."""
@@ -64,6 +69,9 @@ class Assistant:
         self._finder = Finder(settings, corpus, power, lambda: self._reader)
         self._starting = asyncio.Lock()
         self.ahead = Ahead(settings, corpus, power, lambda: self._reader)
+        self.report: Report = lambda sentence: None
+        """Takes what is going on where a question's own `report` is not given."""
+        power.knows = self._knows
 
     @classmethod
     def open(cls, settings: Settings) -> Assistant:
@@ -123,9 +131,23 @@ class Assistant:
             self.corpus.change_tags(added.document_id, kb, add=tags)
 
     def _tell_replaced(self, added: Added, kb: str) -> None:
-        if added.status == "replaced":
+        name = added.former_name
+        if name is None:
+            return
+        if self.corpus.has_file(name, kb):
             kept = added.difference.kept_sections if added.difference is not None else 0
-            self.ahead.replaced(kb, self.corpus.document(added.document_id, kb).name, kept)
+            self.ahead.replaced(kb, name, kept)
+        else:
+            self.ahead.gone(kb, name)
+
+    def _knows(self, name: str) -> bool:
+        """Whether the document that a prefix's name is of is there, or it is of none."""
+        file = file_of(name)
+        if file is None:
+            return True
+        with contextlib.suppress(Exception):  # closed by now: what is left then `check` finds
+            return self.corpus.has_file(file[1], file[0])
+        return True
 
     def documents(self, kb: str = DEFAULT_KB) -> list[StoredDocument]:
         return list(self.corpus.documents(kb))
@@ -161,7 +183,7 @@ class Assistant:
     # ------------------------------------------------------------------ questions
 
     async def start(self, report: Report | None = None) -> Engine:
-        """Finds or starts the engine, once; later calls return it at once.
+        """Finds or starts the engine, once; later calls return it at once, or the next one where it has ended.
 
         Raises:
             EngineError: One sentence: no weights, port taken, out of memory, not ready in time.
@@ -225,9 +247,39 @@ class Assistant:
     ) -> AsyncGenerator[Event, None]:
         """As `ask`, for what is already planned.
 
+        Where an engine that was started here ends before its first word, the next one is asked: a second `Reading`.
+
         Args:
             planned: With sections.
         """
+        if reader is not self._reader:  # its engine has ended, and another one is in use
+            reader = await self._ready()
+        has_words = False
+        once = partial(self._put, planned, question, kb, conversation, apart, session, afresh)
+        try:
+            async with aclosing(once(reader)) as events:
+                async for event in events:
+                    has_words = has_words or isinstance(event, Words)
+                    yield event
+            return
+        except EngineError as error:
+            if has_words or error.code not in ENDING or not await self._has_lost(reader):
+                raise
+        async with aclosing(once(await self.reconnect(reader))) as events:
+            async for event in events:
+                yield event
+
+    async def _put(
+        self,
+        planned: Plan,
+        question: str,
+        kb: str,
+        conversation: Conversation | None,
+        apart: str,
+        session: str | None,
+        afresh: bool,
+        reader: Reader,
+    ) -> AsyncGenerator[Event, None]:
         read, prompt, history = await asyncio.to_thread(_laid_out, reader, planned, question, kb, apart, conversation)
         if apart:
             self.ahead.let_go_at_end(read.prefix)
@@ -314,10 +366,24 @@ class Assistant:
         """
         async with self._starting:
             if self._reader is lost:
-                self._reader = None
-                await asyncio.to_thread(lost.close)
-                await self.power.release(linger=True)
+                await self._let_go(lost)
         return await self._ready(report)
+
+    async def let_go(self) -> None:
+        """Whoever asks next looks for the engine anew."""
+        async with self._starting:
+            if self._reader is not None:
+                await self._let_go(self._reader)
+
+    async def _has_lost(self, reader: Reader) -> bool:
+        """Whether `reader`'s engine is not the one in use any more, or has ended or is about to."""
+        return self._reader is not reader or await asyncio.to_thread(self.power.has_ended, ENDS_S)
+
+    async def _let_go(self, lost: Reader) -> None:
+        self._reader = None
+        self.ahead.engine_ended()
+        await asyncio.to_thread(lost.close)
+        await self.power.release(linger=True)
 
     @property
     def features_off(self) -> str:
@@ -347,8 +413,10 @@ class Assistant:
 
     async def _ready(self, report: Report | None = None) -> Reader:
         async with self._starting:
+            if self._reader is not None and self.power.has_ended():
+                await self._let_go(self._reader)
             if self._reader is None:
-                engine, tokenizer = await self.power.connect(report or (lambda sentence: None))
+                engine, tokenizer = await self.power.connect(report or self.report)
                 self._reader = await asyncio.to_thread(Reader.open, self.settings, self.corpus, engine, tokenizer)
             return self._reader
 

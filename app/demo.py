@@ -13,7 +13,7 @@ from contextlib import aclosing
 from app import terminal
 from app.answer import Answer, Words
 from app.assistant import DEFAULT_KB, Assistant
-from app.commands.questions import answer_row, lingering, print_answer, shown
+from app.commands.questions import answer_row, print_answer, say_whether_it_stays, shown
 from app.problem import Problem
 from app.samples import Samples, samples
 from app.settings import Settings
@@ -42,8 +42,7 @@ async def run(as_json: bool) -> None:
         terminal.print_json({"document_id": doc_id, "questions": rows})
         return
     _print_table(answers)
-    if assistant.power.lingers_s:
-        terminal.say(lingering(assistant.power.lingers_s))
+    say_whether_it_stays(assistant.power)
     terminal.out().print("Now open the page: `make serve`, or `readonce serve`, and drop in a document of your own.")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from app.guide_store import GUIDES_NAME
 from app.power import LEDGER_NAME
 from app.problem import tell
-from app.reader import TOKENS_NAME, parse_name
+from app.reader import TOKENS_NAME, file_of
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -113,11 +113,10 @@ def _leftovers(assistant: Assistant) -> Iterator[_Leftover]:
 
     def has_gone(name: str, created: float | None = None) -> bool:
         """Whether a prefix is of a document that is not there, or was not yet when it was registered."""
-        parsed = parse_name(name)
-        if parsed is None:
+        file = file_of(name)
+        if file is None:
             return False
-        kb, file, _ = parsed
-        since = added.get((kb, file.rsplit("/", 1)[-1]))  # a measurement's own cache stands before the file's name
+        since = added.get(file)
         return since is None or (created is not None and created < since)
 
     def tokens() -> set[str]:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import re
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +21,15 @@ from engine.base import Engine
 if TYPE_CHECKING:
     from app.settings import Settings
     from engine.client import Client
-    from engine.lease import Lease
+    from engine.hold import Lease
     from engine.server import RunningEngine
     from engine.tokenizer import Tokenizer
+    from engine.users import Kind
     from engine.view import CacheView
 
 LEDGER_NAME = "prefixes.sqlite3"
 _METRICS_TIMEOUT_S = 2.0
+_LOOK_S = 0.05
 
 Report = Callable[[str], None]
 """Takes a few words about what is going on, about once a second ("Loading the weights ... 12 s")."""
@@ -75,8 +78,14 @@ class Power:
         self._settings = settings
         self._lease: Lease | None = None
         self._client: Engine | None = None
+        self.kind: Kind = "command"
+        """What the lease is of; set before `connect`."""
+        self.knows: Callable[[str], bool] = lambda name: True
+        """Whether a prefix's name is of something that is there; others are not remembered. Set before `connect`."""
         self.lingers_s = 0.0
         """After `release`: for how many seconds the engine stays; 0 where it does not, or is not ours."""
+        self.stays_with_page = False
+        """After `release`: whether a page uses the engine, which so stays as long as that."""
 
     async def connect(self, report: Report) -> tuple[Engine, Tokenizer]:
         """An engine that answers, and its model's tokenizer. Call it once.
@@ -121,6 +130,8 @@ class Power:
         from engine.tokenizer import Tokenizer
 
         self._lease = connect(self._settings.engine, report)
+        if self.kind != "command":
+            self._lease.introduce(self.kind)
         running = self._lease.engine
         tokenizer = Tokenizer(running.folder or self._tokenizer_folder(report))
         self._client = self._client_of(running, tokenizer)
@@ -152,7 +163,7 @@ class Power:
         from engine.salts import Salts
         from engine.traces import to
 
-        ledger = Ledger(self._settings.home / LEDGER_NAME)
+        ledger = Ledger(self._settings.home / LEDGER_NAME, knows=self.knows)
         return Client(
             running,
             ledger,
@@ -223,8 +234,31 @@ class Power:
     def _give_back(self, linger_s: float = 0.0) -> None:
         lease, self._lease = self._lease, None
         if lease is not None:
+            self.stays_with_page = bool(linger_s) and lease.pages() > 0
             lease.close(linger_s or None)
             self.lingers_s = linger_s if lease.engine.pid is not None else 0.0
+
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        """Whether the engine that was started here has ended or is about to; never known of one elsewhere.
+
+        Args:
+            wait_s: For so long it is looked again; blocking. Without it, quick.
+        """
+        until = time.monotonic() + wait_s
+        while True:
+            lease = self._lease
+            if lease is not None and lease.has_ended():
+                return True
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_LOOK_S)
+
+    def answers(self) -> bool:
+        """Whether the engine in use, or the one elsewhere that is to be used, is there. Blocking."""
+        from engine.probe import base_url, is_there
+
+        url = self._settings.engine_url
+        return not self.has_ended() if url is None else is_there(base_url(url))
 
     def status(self) -> EngineStatus:
         """What runs; starts nothing. Blocking."""
@@ -270,11 +304,15 @@ class Power:
             return None
         return look(found.engine.url, found.engine.token)
 
-    def stop(self) -> bool:
-        """Ends the engine, whoever uses it; False where none runs. Blocking."""
+    def stop(self, force: bool = False) -> bool:
+        """Ends the engine, with `force` whoever uses it; False where none runs. Blocking.
+
+        Raises:
+            EngineError: `engine_in_use`.
+        """
         from engine.lease import stop
 
-        return stop(self._settings.engine)
+        return stop(self._settings.engine, force=force)
 
 
 def _hit_rate(url: str) -> float | None:

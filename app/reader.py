@@ -203,6 +203,12 @@ def parse_name(name: str) -> tuple[str, str, frozenset[int]] | None:
     return namespace, file, frozenset(map(int, listed))
 
 
+def file_of(name: str) -> tuple[str, str] | None:
+    """(base, file) that a prefix's name is of, in a measurement's own cache too; None where it is none of ours."""
+    parsed = parse_name(name)
+    return None if parsed is None else (parsed[0], parsed[1].rsplit("/", 1)[-1])  # that cache stands before the file
+
+
 def _place(document: StoredDocument, section: Section) -> str:
     """Another one whenever the text might be: a document that was removed and came back was read anew."""
     where = (document.added_at, document.title, section.title, section.start, section.end, section.num_tokens)

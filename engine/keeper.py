@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from engine.users import KINDS, Kind
 from engine.wire import socket_path
 
 # A starter takes its lease within a second; one that died before must not leave an engine behind.
@@ -32,6 +33,7 @@ _LONGEST_WAIT_S = 86_400.0
 class _User:
     received: bytes = b""
     holds_lease: bool = False
+    kind: Kind = "command"
     linger_s: float = 0.0
 
 
@@ -115,10 +117,15 @@ class Keeper:
             case ["lease"]:
                 user.holds_lease = True
                 self._ends_at = None
+            case ["as", kind] if kind in KINDS:
+                user.kind = kind
             case ["linger", seconds] if (given := _seconds(seconds)) is not None:
                 user.linger_s = given
             case ["leases"]:
-                return str(sum(other.holds_lease for other in self._users.values()))
+                return str(len(self._holders()))
+            case ["users"]:
+                kinds = [other.kind for other in self._holders()]
+                return " ".join(str(kinds.count(kind)) for kind in KINDS)
             case ["stop"]:
                 self._ends_at = time.monotonic()
             case _:
@@ -128,8 +135,11 @@ class Keeper:
     def _leave(self, connection: socket.socket) -> None:
         user = self._users.pop(connection)
         connection.close()
-        if user.holds_lease and not any(other.holds_lease for other in self._users.values()):
+        if user.holds_lease and not self._holders():
             self._ends_at = time.monotonic() + user.linger_s
+
+    def _holders(self) -> list[_User]:
+        return [user for user in self._users.values() if user.holds_lease]
 
     def _end(self) -> None:
         """Asks the server to end; after the grace, kills the whole process group."""

@@ -8,54 +8,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from engine.attach import attach, mute, refuse_mute
 from engine.base import EngineError
 from engine.failure import explain, stage, start_timeout
+from engine.hold import Lease
 from engine.probe import is_ready, probe, probe_elsewhere
 from engine.process import kill_group, refuse_start, start, wait_for_end
 from engine.record import Record, log_path, read_log, remove_record, start_lock
 from engine.server import EngineSettings, RunningEngine
+from engine.users import Users, users_of
 from engine.wire import Line
 
 Report = Callable[[str], None]
 
 _PROGRAM = (sys.executable, "-m", "engine.launch")
 _POLL_S = 0.2
-
-
-class Lease:
-    """A running engine, kept alive until the lease is closed or its process dies.
-
-    As a context manager: a block that ends well leaves the engine running for `keep_alive_s`, an exception does not.
-
-    Attributes:
-        engine: What answers.
-    """
-
-    def __init__(self, engine: RunningEngine, line: Line | None = None, keep_alive_s: float = 0.0) -> None:
-        self.engine = engine
-        self._line = line
-        self._keep_alive_s = keep_alive_s
-
-    def close(self, linger_s: float | None = None) -> None:
-        """Gives the lease back; after the last one the engine ends, at once or after `linger_s` idle seconds."""
-        if self._line is None:
-            return
-        line, self._line = self._line, None
-        if linger_s:
-            with contextlib.suppress(OSError):
-                line.ask(f"linger {linger_s}")
-        line.close()
-
-    def __enter__(self) -> Lease:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(linger_s=self._keep_alive_s if kind is None else None)
 
 
 @dataclass(frozen=True)
@@ -108,7 +76,7 @@ def connect(settings: EngineSettings, report: Report | None = None, *, program: 
     except BaseException:
         _leave(line, record)
         raise
-    return Lease(engine, line, settings.keep_alive_s)
+    return Lease(engine, line, settings.keep_alive_s, settings.state_dir)
 
 
 def find(settings: EngineSettings) -> RunningEngine | None:
@@ -148,12 +116,21 @@ def status(settings: EngineSettings) -> EngineStatus | None:
     return None
 
 
-def stop(settings: EngineSettings) -> bool:
-    """Ends the engine whoever uses it and waits until it is gone; False where none runs here."""
+def stop(settings: EngineSettings, *, force: bool = True) -> bool:
+    """Ends the engine and waits until it is gone; False where none runs here.
+
+    Args:
+        force: Whoever uses it: answers under way break off.
+
+    Raises:
+        EngineError: `engine_in_use`.
+    """
     if settings.url is not None:
         return False
     attached = attach(settings.state_dir)
     if attached is not None:
+        if not force:
+            _refuse_used(*attached)
         _end(*attached)
         return True
     silent = mute(settings.state_dir)
@@ -163,6 +140,21 @@ def stop(settings: EngineSettings) -> bool:
     wait_for_end(silent.pid)
     remove_record(settings.state_dir)
     return True
+
+
+def _refuse_used(line: Line, record: Record) -> None:
+    users = Users()
+    with contextlib.suppress(OSError):  # it ends just now
+        users = users_of(line)
+    if not users.words:
+        return
+    line.close()
+    after = " and the page starts it again" if users.pages == 1 else " and the pages start it again"
+    raise EngineError(
+        "engine_in_use",
+        f"The engine (process {record.pid}) is used by {users.words}; `readonce engine --stop --force` ends it all "
+        f"the same: answers under way break off{after if users.pages else ''}.",
+    )
 
 
 def _join(settings: EngineSettings, *, makes_room: bool) -> tuple[Line, Record] | None:

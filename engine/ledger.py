@@ -38,10 +38,13 @@ class Ledger:
 
     Args:
         path: The SQLite file; None keeps it in memory.
+        knows: Whether a name is of something that is there: what is read to its end after its document was removed
+            is not remembered. Asked while the file is locked, so that whoever removes first and then forgets is sure.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, knows: Callable[[str], bool] = lambda name: True) -> None:
         self._file = CacheFile(path, _SCHEMA)
+        self._knows = knows
 
     def settle(
         self,
@@ -60,9 +63,14 @@ class Ledger:
             first_token_ms: None where no token came; the prefix then does not count as read.
             block_size: Tokens in a block; None where the server does not say.
         """
-        return self._file.run(
-            lambda connection: _settle(connection, prefix, instance, cached_tokens, first_token_ms, block_size)
-        )
+
+        def settle(connection: sqlite3.Connection) -> Verdict:
+            verdict = _settle(connection, prefix, instance, cached_tokens, first_token_ms, block_size)
+            if not self._knows(prefix.name):
+                connection.execute("DELETE FROM prefixes WHERE id = ?", (prefix.id,))
+            return verdict
+
+        return self._file.run(settle)
 
     def forget(self, is_meant: Callable[[str, str], bool]) -> None:
         """Forgets the prefixes whose (handle, name) is meant: the next question about one is its first use."""

@@ -29,6 +29,19 @@ def is_ready(url: str) -> bool:
     return True
 
 
+def is_there(url: str) -> bool:
+    """Whether anything listens at `url`, ready, busy or without such a route."""
+    try:
+        _get(url, "/health", timeout_s=1.0)
+    except urllib.error.HTTPError:
+        return True
+    except urllib.error.URLError as error:
+        return isinstance(error.reason, TimeoutError)
+    except (OSError, http.client.HTTPException):
+        return True
+    return True
+
+
 def base_url(url: str) -> str:
     """`url` without a trailing slash and without `/v1`."""
     return re.sub(r"/v1$", "", url.rstrip("/"))

@@ -2,8 +2,10 @@
 
 keeper, at once     {"instance": "...", "pid": 123}
 user  lease         -> ok       this connection keeps the engine alive until it is closed, however its process ends
+user  as KIND       -> ok       this lease is of a "command" (as each is at first), a "page" or a "holder"
 user  linger N      -> ok       when this lease is closed and was the last, wait N seconds for the next one
 user  leases        -> a number
+user  users         -> how many leases of commands, pages and holders
 user  stop          -> ok       end now, whoever else holds a lease
 """
 

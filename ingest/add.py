@@ -36,6 +36,7 @@ class Added:
             another name: nothing was added), no_text (kept, but there is nothing to ask: a scan).
         tokens: What reading all of it costs a model, estimated.
         difference: From where on it is another text, where it has replaced one.
+        former_name: What was known under this name in the base is there no more: it was replaced, or goes by another.
     """
 
     file: str
@@ -48,17 +49,22 @@ class Added:
     seconds: float
     warnings: tuple[str, ...]
     difference: Difference | None = None
+    former_name: str | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a file in the base: `earlier_name` is set where the same bytes were there under it."""
+    """What became of a file in the base: `earlier_name` is set where the same bytes were there under it.
+
+    `former_name` is as in `Added`.
+    """
 
     document_id: str
     status: AddStatus
     earlier_name: str | None = None
     moved: bool = False
     difference: Difference | None = None
+    former_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,9 @@ class Adding:
         held = self._store.member(staged.kb, staged.name)
         difference = None if held is None else self._difference(held, prepared)
         self._changes.add(prepared, staged.kb, staged.name, made_by, staged.copy, staged.source)
-        return Outcome(staged.document_id, "ok" if held is None else "replaced", difference=difference)
+        if held is None:
+            return Outcome(staged.document_id, "ok")
+        return Outcome(staged.document_id, "replaced", difference=difference, former_name=staged.name)
 
     def _settled(self, document_id: str, kb: str, name: str, source: str | None) -> Outcome | None:
         """Makes a document that is stored already a member of `kb` under `name`; None where it has to be read."""
@@ -133,9 +141,11 @@ class Adding:
             if source is None or earlier is None or os.path.lexists(earlier):
                 return Outcome(document_id, "duplicate", earlier_name)
             self._changes.rename(kb, document_id, name, source)
-            return Outcome(document_id, "ok", earlier_name, moved=True)
+            return Outcome(document_id, "ok", earlier_name, moved=True, former_name=earlier_name)
         if self._changes.join(kb, document_id, name, source):
-            return Outcome(document_id, "ok" if held is None else "replaced", earlier_name)
+            if held is None:
+                return Outcome(document_id, "ok", earlier_name)
+            return Outcome(document_id, "replaced", earlier_name, former_name=name)
         return None
 
     def _difference(self, held: str, prepared: Prepared) -> Difference:

@@ -10,6 +10,7 @@ from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ingest import successors
 from ingest.database import Database, text_hash
 from ingest.document import Document, Paragraph, Passage, Section
 from ingest.embed import Vectors
@@ -113,6 +114,7 @@ class Changes:
             bound = identity(connection)
             if replaced is not None and bound is not None:
                 keep_vectors(connection, replaced, document_id, bound)
+            successors.rename(connection, kb, document_id, name)
             connection.execute(
                 "UPDATE members SET name = ?, source = ? WHERE kb = ? AND document_id = ?",
                 (name, os.fsencode(source), kb, document_id),
@@ -188,7 +190,10 @@ def _release_name(connection: sqlite3.Connection, kb: str, name: str, document_i
         "DELETE FROM members WHERE kb = ? AND name = ? AND document_id <> ? RETURNING document_id",
         (kb, name, document_id),
     ).fetchone()
-    return None if row is None else str(row[0])
+    if row is None:
+        return None
+    successors.remember(connection, kb, name, str(row[0]))
+    return str(row[0])
 
 
 def _join(connection: sqlite3.Connection, kb: str, document_id: str, name: str, source: str | None) -> None:
@@ -286,6 +291,7 @@ def new_keywords(connection: sqlite3.Connection) -> None:
 
 
 def _drop_unreferenced(connection: sqlite3.Connection) -> None:
+    successors.tidy(connection)
     gone = "SELECT id FROM documents WHERE id NOT IN (SELECT document_id FROM members)"
     connection.execute(f"DELETE FROM keywords WHERE rowid IN (SELECT id FROM passages WHERE document_id IN ({gone}))")
     if connection.execute(f"DELETE FROM documents WHERE id IN ({gone})").rowcount:

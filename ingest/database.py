@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from ingest.document import IngestError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 KEYWORDS_KIND = "fts5(words, tokenize = 'porter ascii')"
 _BUSY_SECONDS = 60.0
 # A passage may wait for its vector, and is known by its text.
@@ -33,6 +33,10 @@ CREATE INDEX former_vectors_by_use ON former_vectors(used)"""
 _TAGS = """CREATE TABLE IF NOT EXISTS tags (
     kb TEXT NOT NULL, document_id TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (kb, document_id, tag),
     FOREIGN KEY (kb, document_id) REFERENCES members(kb, document_id) ON DELETE CASCADE) WITHOUT ROWID"""
+# What a citation of a document leads to that is there no more.
+_REPLACED = """CREATE TABLE IF NOT EXISTS replaced (
+    kb TEXT NOT NULL, document_id TEXT NOT NULL, name TEXT NOT NULL, replaced_at TEXT NOT NULL,
+    PRIMARY KEY (kb, document_id)) WITHOUT ROWID"""
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -59,6 +63,7 @@ CREATE TABLE sections (
 {_PASSAGES};
 CREATE VIRTUAL TABLE keywords USING {KEYWORDS_KIND};
 {_TAGS};
+{_REPLACED};
 """
 # What a base made by an earlier program lacks, by the version that it has.
 _UPGRADES = {
@@ -76,6 +81,7 @@ UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT seq FROM sqlite_seque
 DROP TABLE passages_before;
 ALTER TABLE members ADD COLUMN source BLOB""",
     3: _TAGS,
+    4: _REPLACED,
 }
 
 

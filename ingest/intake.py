@@ -169,6 +169,7 @@ class Intake:
             round(seconds, 3),
             warnings,
             outcome.difference,
+            outcome.former_name,
         )
 
 

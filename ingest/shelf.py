@@ -16,6 +16,7 @@ from ingest.scope import Filters, Scope, matching_documents
 from ingest.sections import split_sections
 from ingest.settings import IngestSettings
 from ingest.store import Store, StoredDocument
+from ingest.successors import Successor, successors
 
 _FEWEST_ID_LETTERS = 4
 
@@ -50,6 +51,15 @@ class Shelf:
         for document in self._store.documents(kb, doc_id):
             return document
         raise IngestError("not_found", f"There is no document {doc_id}{_in(kb)}: `readonce ls` shows what there is.")
+
+    def has_file(self, name: str, kb: str) -> bool:
+        """Whether a member of `kb` is called `name`. Quick."""
+        return self._store.member(kb, name) is not None
+
+    def successors(self, doc_id: str) -> tuple[Successor, ...]:
+        """What has come in the place of a document that was replaced: one for each base, the latest first."""
+        with self._database.reading() as connection:
+            return successors(connection, doc_id)
 
     def matching(self, filters: Filters, kb: str | None = "default") -> frozenset[str]:
         """The documents of `kb` (None: of all) that `filters` leave, by id; pages are not looked at."""

@@ -44,6 +44,7 @@ from app.people.member import Member
 from app.people.rights import OF_THIS_MACHINE, Person
 from app.problem import Problem, tell
 from app.terminal import plain
+from app.words import Language
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -66,6 +67,7 @@ class Backing(Protocol):
     def problem(self) -> Problem | None: ...
     @property
     def state(self) -> str: ...
+    def sentence(self, language: Language) -> str: ...
     async def opened(self) -> Assistant: ...
     def wait(self) -> AsyncIterator[None]: ...
     def asking(self) -> AbstractContextManager[None]: ...
@@ -230,8 +232,7 @@ def ready(host: Backing) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         if host.state == "ready":
             return JSONResponse({"status": "ready"})
-        reason = host.problem.message if host.problem is not None else "The engine is starting."
-        return JSONResponse({"status": host.state, "reason": reason}, 503)
+        return JSONResponse({"status": host.state, "reason": host.sentence("en")}, 503)
 
     return answer
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.marking import Piece, marked
-from app.page.sources import sheet_words
+from app.page.places import sheet_words
 from app.page.text import plain_title
 from ingest.document import SHEETED
 

@@ -35,7 +35,7 @@ from app.batch.arguments import (
 )
 from app.batch.summary import INTERRUPTED, exit_code, how_to_go_on, print_cost, print_result
 from app.commands.documents import Json, Kb, opened
-from app.commands.questions import lingering
+from app.commands.questions import say_whether_it_stays
 from app.filters import Pages, Since, Until, WithTags, filters
 from app.problem import Problem, tell
 
@@ -239,8 +239,8 @@ async def _run(file: QuestionFile, wanted: _Wanted, log: BatchLog) -> int:
     finally:
         await assistant.close()
     print_result(result, wanted.out, wanted.as_json, file.num_refused)
-    if assistant.power.lingers_s and not wanted.as_json:
-        terminal.say(lingering(assistant.power.lingers_s))
+    if not wanted.as_json:
+        say_whether_it_stays(assistant.power)
     return exit_code(result, file.num_refused)
 
 

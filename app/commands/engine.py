@@ -47,15 +47,19 @@ def engine(
     model: Annotated[str | None, typer.Option("--model", help="A name, a hub id or a folder.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65_535, help="Where it listens.")] = None,
     profile: ProfileName = None,
-    stop: Annotated[bool, typer.Option("--stop", help="End the engine that runs, whoever uses it.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the engine that runs, unless somebody uses it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --stop: whoever uses it; answers break off.")] = False,
 ) -> None:
     """Run the engine alone until Ctrl-C; or end the one that runs."""
     from app.power import Power
 
     power = Power(Settings.load(model=model, engine_port=port, profile=profile))
     if stop:
-        terminal.say("The engine has ended." if power.stop() else "No engine runs.")
+        terminal.say("The engine has ended." if power.stop(force) else "No engine runs.")
         return
+    if force:
+        raise Problem("bad_usage", "--force goes with --stop.", usage=True)
+    power.kind = "holder"
     asyncio.run(_run(power))
 
 

@@ -26,6 +26,7 @@ from ingest.scope import ANYTHING
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
+    from app.power import Power
     from ingest.scope import Filters
 
 _FOR_EVER_S = 100 * 24 * 3600.0
@@ -91,8 +92,7 @@ async def _ask(question: str, doc: str | None, kb: str, wanted: Filters, whole: 
         await assistant.close()
     if off:
         terminal.say(off)
-    if assistant.power.lingers_s:
-        terminal.say(lingering(assistant.power.lingers_s))
+    say_whether_it_stays(assistant.power)
     return answer
 
 
@@ -123,6 +123,14 @@ async def _offer_whole(assistant: Assistant, answer: Answer, question: str, doc_
         command = shlex.join(["readonce", "ask", question, "--doc", cost.doc_id[:8], *base, "--whole"])
         language = language_of(question)
         terminal.say(say("whole_command", language, command=command, cost=cost.words(language)))
+
+
+def say_whether_it_stays(power: Power) -> None:
+    """What becomes of the engine after a command, where it stays."""
+    if power.stays_with_page:
+        terminal.say("The engine stays ready with the page that uses it.")
+    elif power.lingers_s:
+        terminal.say(lingering(power.lingers_s))
 
 
 def lingering(seconds: float) -> str:

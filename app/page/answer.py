@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from app.conversation import Conversation
 from app.page.again import How
 from app.page.documents import Choice
 from app.page.foot import foot_props, reading_line
-from app.page.host import Host
+from app.page.host import LOOK_S, Host
 from app.page.offer import whole_offer
 from app.page.sources import source_props, where
 from app.page.text import mark_name, safe_markdown, source_name, streamed_markdown, with_marks
@@ -116,9 +116,9 @@ async def answer_on_page(
     try:
         with host.asking():
             async for _ in host.wait():
-                await reply.status(f"{host.sentence(language)}\n{say('your_turn_comes', language)}")
+                await reply.status(_waiting(host, language))
             await reply.status(say("looking", language))
-            async with aclosing(_events(member, asked, conversation)) as events:
+            async with aclosing(_events(member, asked, conversation)) as events, _told(host, reply, language):
                 async for event in events:
                     if isinstance(event, Reading):
                         reading = event
@@ -142,6 +142,27 @@ async def answer_on_page(
         if keep is not None and len(conversation.turns) > num_turns:
             await keep(reply.message.id)
     return None
+
+
+def _waiting(host: Host, language: Language) -> str:
+    return f"{host.sentence(language)}\n{say('your_turn_comes', language)}"
+
+
+@asynccontextmanager
+async def _told(host: Host, reply: Reply, language: Language) -> AsyncIterator[None]:
+    """An engine that ends before the first word is started again: that is said meanwhile."""
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if host.state == "starting" and not reply.text.strip():
+                await reply.status(_waiting(host, language))
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 def _events(member: Member, asked: Asked, conversation: Conversation) -> AsyncGenerator[Event, None]:

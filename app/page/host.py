@@ -17,6 +17,7 @@ from typing import Literal
 
 from app.assistant import DEFAULT_KB, Assistant
 from app.page.log import explain
+from app.page.lookout import watch
 from app.page.memory import give_back_what_is_free, set_aside_what_stays
 from app.page.pace import Pace
 from app.page.words import say
@@ -53,7 +54,10 @@ class Host:
         self.problem: Problem | None = None
         self.sample_ids: dict[str, str] = {}
         self.samples_settled = False
-        self._since = time.monotonic()
+        self._since = self.ready_at = time.monotonic()
+        self._has_stood = False
+        self._start: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._bringing: str | None = None
         self._engine_says = ""
         self._model = settings.model_name
@@ -70,9 +74,12 @@ class Host:
         """Starts in the background, again after a failure; returns at once."""
         asyncio.get_running_loop().set_default_executor(self._threads)
         sys.setswitchinterval(SWITCH_S)
-        if all(task.done() for task in self._work):
+        if self._start is None or self._start.done():
             self.state, self.problem, self._since = "starting", None, time.monotonic()
-            self._work = [asyncio.create_task(self._bring_up())]
+            self._engine_says = ""
+            self._start = asyncio.create_task(self._bring_up())
+        if self._watching is None:
+            self._watching = asyncio.create_task(watch(self))
 
     def sentence(self, language: Language) -> str:
         """What is going on, for the person who looks at the page."""
@@ -86,8 +93,8 @@ class Host:
             return say("opening", language)
         if self._bringing is not None:
             return say("samples", language, name=self._bringing, seconds=seconds)
-        key = "starting" if self._engine_says else "starting_plain"
-        return say(key, language, what=self._engine_says, seconds=seconds)
+        key = "restarting" if self._has_stood else "starting"
+        return say(key if self._engine_says else f"{key}_plain", language, what=self._engine_says, seconds=seconds)
 
     async def wait(self) -> AsyncIterator[None]:
         """Yields now and then until the engine is ready, so that the caller can show `sentence`.
@@ -151,10 +158,11 @@ class Host:
     async def end(self) -> None:
         """Stops what still runs and lets the engine go."""
         self.closing.set()
-        for task in self._work:
+        work = [task for task in (self._watching, self._start, *self._work) if task is not None]
+        for task in work:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._work, return_exceptions=True)
+            await asyncio.gather(*work, return_exceptions=True)
         if self.assistant is not None:
             await self.assistant.close(linger=False)
 
@@ -162,6 +170,7 @@ class Host:
         try:
             if self.assistant is None:
                 self.assistant = await asyncio.to_thread(Assistant.open, self.settings)
+                self.assistant.power.kind, self.assistant.report = "page", self._report
             engine = asyncio.create_task(self.assistant.start(self._report))
             try:
                 await self._bring_samples(self.assistant)
@@ -174,10 +183,15 @@ class Host:
             self.state = "failed"
         else:
             set_aside_what_stays()
-            self.state = "ready"
-            self._work.append(asyncio.create_task(self._warm_samples(self.assistant)))
-            self._work.append(asyncio.create_task(self._embed_missing(self.assistant)))
-            self._work.append(asyncio.create_task(give_back_what_is_free()))
+            self.state, self.ready_at, self._has_stood = "ready", time.monotonic(), True
+            if not self._work:  # not at a second start
+                self._work.append(asyncio.create_task(self._warm_samples(self.assistant)))
+                self._work.append(asyncio.create_task(self._embed_missing(self.assistant)))
+                self._work.append(asyncio.create_task(give_back_what_is_free()))
+
+    def fail(self, code: str, sentence: str) -> None:
+        """The engine is not there; the next question has it started or found."""
+        self.problem, self.state = Problem(code, sentence), "failed"
 
     async def _load_search(self, assistant: Assistant) -> None:
         """Loads beside the engine what a search needs: torch takes seconds."""

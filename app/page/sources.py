@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.answer import Citation
+from app.page.newer import newer_version
+from app.page.places import sheet_of, sheet_words
 from app.page.text import plain_title
 from app.page.words import say
 from app.problem import tell
-from app.words import Language, page_words
+from app.words import Language
 from ingest.document import SHEETED, IngestError
 
 if TYPE_CHECKING:
@@ -28,21 +30,6 @@ def where(citation: Citation, document: StoredDocument | None, language: Languag
         return say("paragraph", language, number=citation.paragraph)
     named = sheet_words(citation.page, citation.label, document.pages if document else None, language)
     return named + say("by_ocr", language) if citation.ocr else named
-
-
-def sheet_words(page: int, label: str | None, num_pages: int | None, language: Language) -> str:
-    """The printed label first where it differs, as people cite; the sheet behind it, as a viewer counts."""
-    if language == "en":
-        return page_words(page, label, num_pages)
-    if label is None or label == str(page):
-        return f"第 {page} 页"
-    return f"第 {label} 页（第 {page} 张" + (f"，共 {num_pages} 张）" if num_pages else "）")
-
-
-def sheet_of(page: int, label: str | None, num_pages: int, language: Language) -> str:
-    """The line between the arrows: "p. 7 of 14", or "p. iv, sheet 4 of 16"."""
-    named = sheet_words(page, label, num_pages, language)
-    return say("page_of", language, where=named, pages=num_pages) if label is None or label == str(page) else named
 
 
 def source_props(citation: Citation, place: str, language: Language) -> dict[str, Any]:
@@ -66,11 +53,11 @@ def source_props(citation: Citation, place: str, language: Language) -> dict[str
 
 
 def open_source(member: Member, asked: dict[str, Any], language: Language) -> dict[str, Any]:
-    """What SourcePane.jsx shows for `asked` (doc_id, page, start, end: from the browser, nothing in it is trusted).
+    """What SourcePane.jsx shows for `asked` (doc_id, page, start, end, quote: from the browser, nothing is trusted).
 
     A document that `member` may not read is answered like one that was removed. Blocking.
     A sheet {image, aspect, boxes, where, pages}, a passage {before, quote, after}, or {problem: sentence}; with
-    `removed` nothing of the document may be shown.
+    `removed` nothing of the document may be shown. `newer` is what may be asked for instead.
     """
     try:
         doc_id = str(asked["doc_id"])
@@ -78,7 +65,10 @@ def open_source(member: Member, asked: dict[str, Any], language: Language) -> di
     except (KeyError, TypeError, ValueError):
         return {"problem": say("source_lost", language)}
     if all(document.id != doc_id for document in member.documents()):
-        return {"problem": say("source_removed", language), "removed": True}
+        return newer_version(member, doc_id, page, str(asked.get("quote", "")), language) or {
+            "problem": say("source_removed", language),
+            "removed": True,
+        }
     assistant = member.assistant
     document = assistant.corpus.read_document(doc_id)
     quote = document.text[start:end]

@@ -24,6 +24,14 @@ _WORDS: dict[str, tuple[str, str]] = {
     "opening": ("Opening the library", "正在打开文档库"),
     "starting": ("Starting the engine: {what}, {seconds} s", "正在启动引擎：{what}，{seconds} 秒"),
     "starting_plain": ("Starting the engine, {seconds} s", "正在启动引擎，{seconds} 秒"),
+    "restarting": (
+        "The engine has ended and is started again: {what}, {seconds} s",
+        "引擎已结束，正在重新启动：{what}，{seconds} 秒",
+    ),
+    "restarting_plain": (
+        "The engine has ended and is started again, {seconds} s",
+        "引擎已结束，正在重新启动，{seconds} 秒",
+    ),
     "samples": ("Adding the sample documents: {name}, {seconds} s", "正在加入示例文档：{name}，{seconds} 秒"),
     "ready": ("Ready · {model}", "就绪 · {model}"),
     "warming": ("Ready · {model} · reading {name} ahead", "就绪 · {model} · 正在预读 {name}"),
@@ -123,6 +131,13 @@ _WORDS: dict[str, tuple[str, str]] = {
     "page_of": ("{where} of {pages}", "{where}，共 {pages} 页"),
     "source_lost": ("This page can't be shown any more: reload and ask again.", "无法再显示此页：请刷新后重新提问。"),
     "source_removed": ("This document was removed.", "此文档已被移除。"),
+    "source_replaced": (
+        "This document was replaced by a newer “{name}” on {date}.",
+        "此文档已于 {date} 被新版“{name}”取代。",
+    ),
+    "newer_same": ("The same sentence stands there: {where}", "同一句话仍在其中：{where}"),
+    "newer_page": ("Open the new version: {where}", "打开新版：{where}"),
+    "newer": ("Open the new version", "打开新版"),
     "by_ocr": (", read by OCR", "，文字识别所得"),
     "paragraph": ("paragraph {number}", "第 {number} 段"),
     "unmarked": (

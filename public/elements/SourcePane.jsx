@@ -7,8 +7,8 @@ import { Skeleton } from '@/components/ui/skeleton';
 
 const kept = (globalThis.readonceSheets ??= new Map());
 
-function useSheet(page) {
-  const key = `${props.doc_id}/${page}/${props.start}`;
+function useSheet(place) {
+  const key = `${place.doc_id}/${place.page}/${place.start}`;
   const [sheet, setSheet] = useState(kept.get(key));
   useEffect(() => {
     if (kept.has(key)) {
@@ -17,7 +17,7 @@ function useSheet(page) {
     }
     let here = true;
     setSheet(undefined);
-    const payload = { doc_id: props.doc_id, page, start: props.start, end: props.end };
+    const payload = { doc_id: place.doc_id, page: place.page, start: place.start, end: place.end, quote: props.quote };
     Promise.resolve(callAction({ name: 'open_source', payload }))
       .then((answer) => answer?.response ?? { problem: props.words.lost })
       .catch(() => ({ problem: props.words.lost }))
@@ -77,8 +77,14 @@ function Passage({ sheet }) {
 }
 
 export default function SourcePane() {
+  const [cited, setCited] = useState({ doc_id: props.doc_id, page: props.page, start: props.start, end: props.end });
   const [page, setPage] = useState(props.page);
-  const sheet = useSheet(page);
+  const sheet = useSheet({ ...cited, page });
+  const isNewer = cited.doc_id !== props.doc_id;
+  const openNewer = ({ doc_id, page, start, end }) => {
+    setCited({ doc_id, page, start, end });
+    setPage(page);
+  };
   const turn = (label, step, Icon, off) => (
     <Button variant="ghost" size="icon" className="h-8 w-8" disabled={off} aria-label={label} title={label} onClick={() => setPage(page + step)}>
       <Icon className="h-4 w-4" />
@@ -86,9 +92,14 @@ export default function SourcePane() {
   );
   return (
     <div className="flex flex-col gap-3" data-testid="source">
-      {!sheet?.removed && <Quote />}
+      {!sheet?.removed && !isNewer && <Quote />}
       {!sheet && <Skeleton className="w-full rounded-lg" style={{ aspectRatio: '0.707' }} />}
       {sheet?.problem && <p className="text-sm text-muted-foreground">{sheet.problem}</p>}
+      {sheet?.newer && (
+        <Button variant="outline" className="h-auto whitespace-normal text-left" data-testid="newer" onClick={() => openNewer(sheet.newer)}>
+          {sheet.newer.label}
+        </Button>
+      )}
       {sheet?.image && (
         <>
           <div className="flex items-center justify-between text-xs text-muted-foreground">
@@ -96,13 +107,13 @@ export default function SourcePane() {
             <span data-testid="where">{sheet.where}</span>
             {turn(props.words.next, 1, ChevronRight, page >= sheet.pages)}
           </div>
-          {page === props.page && sheet.boxes.length === 0 && (
+          {page === cited.page && cited.end > cited.start && sheet.boxes.length === 0 && (
             <p className="m-0 text-xs text-muted-foreground">{props.words.unmarked}</p>
           )}
           <Sheet sheet={sheet} />
         </>
       )}
-      {sheet?.quote && <Passage sheet={sheet} />}
+      {sheet?.quote !== undefined && <Passage sheet={sheet} />}
     </div>
   );
 }

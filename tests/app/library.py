@@ -49,12 +49,20 @@ class FakePower:
         self.view: CacheView | EngineError | None = None
         self.num_connects, self.released, self.lingers_s = 0, list[bool](), 0.0
         self.runs = False
+        self.ended, self.kind, self.stays_with_page = False, "command", False
         self.freed: list[tuple[str, list[str]]] = []
 
     async def connect(self, report: Callable[[str], None]) -> tuple[Engine, Tokenizer]:
         self.num_connects += 1
+        self.ended = False
         report("Loading the model ... 0 s")
         return self.engine, self.tokenizer
+
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        return self.ended
+
+    def answers(self) -> bool:
+        return not self.ended
 
     async def join(self) -> tuple[Engine, Tokenizer] | None:
         return (self.engine, self.tokenizer) if self.runs else None
@@ -83,7 +91,7 @@ class FakePower:
             raise self.view
         return self.view
 
-    def stop(self) -> bool:
+    def stop(self, force: bool = False) -> bool:
         return False
 
 

@@ -36,6 +36,9 @@ class Backing:
     async def opened(self) -> Assistant:
         return self.assistant
 
+    def sentence(self, language: str) -> str:
+        return "Ready" if self.problem is None else self.problem.message
+
     async def wait(self) -> AsyncIterator[None]:
         for _ in ():
             yield

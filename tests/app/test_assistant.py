@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from app.assistant import Assistant
 from app.conversation import Conversation
 from app.problem import Problem
 from app.terms import fold
+from engine.base import Delta, Engine, EngineError, Finish, Prompt, Sampling
 from engine.fake import FakeEngine
+from engine.tokenizer import Tokenizer
 
 
 def add(assistant: Assistant, folder: Path, name: str = "library.md", text: str = LIBRARY) -> str:
@@ -300,3 +303,88 @@ async def test_close_gives_the_engine_back_lingering_or_not(
     await answer(assistant, "When does it open?")
     await assistant.close(linger=False)
     assert power.released == [False]
+
+
+class Ending(FakeEngine):
+    """Breaks off after so many words of its first answer, as an engine does that is stopped or killed."""
+
+    words_left = 0
+    code = "engine_unreachable"
+
+    async def generate(self, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
+        async with aclosing(super().generate(prompt, sampling)) as stream:
+            async for piece in stream:
+                if self.words_left == 0:
+                    raise EngineError(self.code, "The engine is gone.")
+                self.words_left -= 1
+                yield piece
+
+
+def ending(power: FakePower, monkeypatch: pytest.MonkeyPatch, words: int, code: str = Ending.code) -> None:
+    """The engine in use ends after `words`; the next one is a whole one."""
+    whole, broken = power.engine, Ending(power.tokenizer, max_model_len=65_536, num_blocks=16_384)
+    broken.words_left, broken.code = words, code
+    engines = iter([broken, whole])
+    connect = power.connect
+
+    async def one_after_the_other(report: Callable[[str], None]) -> tuple[Engine, Tokenizer]:
+        await connect(report)
+        return next(engines), power.tokenizer
+
+    monkeypatch.setattr(power, "connect", one_after_the_other)
+
+
+@pytest.mark.parametrize("code", ["engine_unreachable", "engine_failed"])
+async def test_a_question_whose_engine_ended_is_answered_by_the_next(
+    assistant: Assistant,
+    power: FakePower,
+    engine: FakeEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+) -> None:
+    """Stopped or killed since the last question: it is found or started again, and one turn is kept."""
+    add(assistant, tmp_path)
+    ending(power, monkeypatch, 0, code)
+    engine.enqueue("A card costs 12 euros a year [3].")
+    await assistant.start()
+    monkeypatch.setattr(power, "has_ended", lambda wait_s=0.0: power.num_connects == 1 and wait_s > 0)
+    conversation = Conversation()
+    came = await events(assistant, "What does a card cost?", conversation=conversation)
+    assert [type(event) for event in came if not isinstance(event, Words)] == [Reading, Reading, Answer]
+    last = came[-1]
+    assert isinstance(last, Answer)
+    assert last.text == "A card costs 12 euros a year [1]."
+    assert (power.num_connects, power.released, len(conversation.turns)) == (2, [True], 1)
+
+
+async def test_an_engine_known_to_have_ended_is_not_asked(
+    assistant: Assistant, power: FakePower, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent to it: the next one is looked for first."""
+    add(assistant, tmp_path)
+    ending(power, monkeypatch, words=0)
+    await assistant.start()
+    power.ended = True
+    came = await events(assistant, "What does a card cost?")
+    assert [type(event) for event in came if not isinstance(event, Words)] == [Reading, Answer]
+    assert (power.num_connects, len(engine.calls)) == (2, 1)
+
+
+@pytest.mark.parametrize(("words", "has_ended"), [(1, True), (0, False)])
+async def test_an_answer_that_broke_in_the_middle_is_not_begun_again(
+    assistant: Assistant,
+    power: FakePower,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: int,
+    has_ended: bool,
+) -> None:
+    """Its words were read already; nor is one asked again whose engine is there, or elsewhere: both say it."""
+    add(assistant, tmp_path)
+    ending(power, monkeypatch, words)
+    await assistant.start()
+    monkeypatch.setattr(power, "has_ended", lambda wait_s=0.0: has_ended and wait_s > 0)
+    with pytest.raises(EngineError, match="The engine is gone"):
+        await events(assistant, "What does a card cost?")
+    assert power.num_connects == 1

@@ -246,6 +246,20 @@ def test_ask_says_how_long_the_engine_stays(run: Run, library: str, power: FakeP
     assert "stays ready" not in run("ask", "What does a card cost?")[2]
 
 
+def test_ask_beside_a_page_says_that_the_engine_is_the_pages(run: Run, library: str, power: FakePower) -> None:
+    """Nobody is told to end what others use."""
+    power.lingers_s, power.stays_with_page = 600.0, True
+    err = run("ask", "What does a card cost?")[2]
+    assert "The engine stays ready with the page that uses it." in err
+    assert "--stop" not in err
+
+
+def test_force_without_stop_is_refused(run: Run) -> None:
+    """A wrong call starts no engine."""
+    code, out, err = run("engine", "--force")
+    assert (code, out, err) == (2, "", "readonce: --force goes with --stop.\n")
+
+
 def test_failed_ask_says_only_why_it_failed(
     run: Run, library: str, power: FakePower, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

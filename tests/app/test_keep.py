@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fpdf import FPDF
 from library import LIBRARY, Run, write
 
 from app.assistant import Assistant
-from app.keep import carried, secrets
+from app.keep import carried, check, secrets
 from app.power import LEDGER_NAME, EngineStatus, Power
 from app.reader import TOKENS_NAME, prefix_name
+from app.settings import Settings
+from engine.base import Prefix
 from engine.kept import names_of, on_shelf
 from engine.ledger import Ledger
 from engine.shelf import Facts, Shelf
@@ -190,3 +194,60 @@ def test_rebuild_says_what_it_did(home, command):
     """The counts, and the embedder's name."""
     code, out, _ = command("rebuild")
     assert (code, out) == (0, "1 document, 4 passages embedded anew with hashing\n")
+
+
+def left_names(assistant: Assistant) -> list[str]:
+    return [finding.code for finding in check(assistant, repair=False).findings]
+
+
+def remembered(settings: Settings, *files: str, knows: Callable[[str], bool] = lambda name: True) -> None:
+    """As a question about each file's first section leaves it."""
+    with closing(Ledger(settings.home / LEDGER_NAME, knows=knows)) as ledger:
+        for number, file in enumerate(files):
+            prefix = Prefix((1, 2, number), "default", prefix_name("default", file, [SECTION]))
+            ledger.settle(prefix, instance="i", cached_tokens=0, first_token_ms=1.0)
+
+
+def test_an_answer_that_ends_after_its_document_was_removed_leaves_no_name(settings, tmp_path):
+    """A guide or a question under way goes on: what it read is not remembered, `check` finds nothing (case C16)."""
+    assistant = Assistant.open(settings)
+    added = assistant.add(write(tmp_path, "library.md", LIBRARY))
+    assistant.remove(added.document_id)
+    remembered(settings, "library.md", knows=assistant.power.knows)
+    assert left_names(assistant) == []
+    assistant.add(write(tmp_path, "library.md", LIBRARY))
+    remembered(settings, "library.md", knows=assistant.power.knows)
+    assert names_of(settings.home / LEDGER_NAME) == {"default/library.md/1"}
+    assistant.corpus.close()
+    assert assistant.power.knows("default/library.md/1")
+
+
+def empty_page() -> bytes:
+    pdf = FPDF()
+    pdf.add_page()
+    return bytes(pdf.output())
+
+
+@pytest.mark.parametrize("way", ["moved", "by another's bytes", "by an empty page", "by another text"])
+def test_replacing_and_moving_leave_nothing_of_what_was_there(settings, tmp_path, way):
+    """Whatever comes in its place: token ids, names and prefixes of the old text go (case C16)."""
+    assistant = Assistant.open(settings)
+    path = write(tmp_path, "old.md", LIBRARY)
+    assistant.add(path)
+    assistant.add(write(tmp_path, "other.md", "Another text."))
+    remembered(settings, "old.md", "other.md")
+    shelved(settings.home, ("p1", "default/old.md/1", time.time()), ("p2", "default/other.md/1", time.time()))
+    if way == "moved":
+        assert assistant.add(path.rename(tmp_path / "new.md")).status == "ok"
+    else:
+        contents = {
+            "by another's bytes": b"Another text.",
+            "by an empty page": empty_page(),
+            "by another text": b"New.",
+        }
+        path.write_bytes(contents[way])
+        assert assistant.add(path).status == ("no_text" if way == "by an empty page" else "replaced")
+    assert left_names(assistant) == []
+    assert [facts.name for facts in on_shelf(settings.home / "engine" / "plugin")] == ["default/other.md/1"]
+    assert "default/other.md/1" in names_of(settings.home / LEDGER_NAME)
+    assistant.corpus.close()

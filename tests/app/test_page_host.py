@@ -10,6 +10,7 @@ import pytest
 
 from app.assistant import Assistant
 from app.page import host as page_host
+from app.page import lookout
 from app.page.host import SAMPLES_ADDED, Host
 from app.problem import Problem
 from app.samples import Sample, Starter
@@ -26,6 +27,7 @@ class SlowPower:
     def __init__(self, engine: FakeEngine, tokenizer: Tokenizer) -> None:
         self.engine, self.tokenizer = engine, tokenizer
         self.let, self.failures, self.released = asyncio.Event(), 0, list[bool]()
+        self.ended, self.num_connects = False, 0
 
     async def connect(self, report: Callable[[str], None]) -> tuple[FakeEngine, Tokenizer]:
         report("loading weights ... 12 s")
@@ -33,7 +35,14 @@ class SlowPower:
         if self.failures:
             self.failures -= 1
             raise EngineError("no_weights", "The weights are missing; run `readonce demo` once with a network.")
+        self.ended, self.num_connects = False, self.num_connects + 1
         return self.engine, self.tokenizer
+
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        return self.ended
+
+    def answers(self) -> bool:
+        return not self.ended
 
     async def release(self, linger: bool) -> None:
         self.released.append(linger)
@@ -158,3 +167,75 @@ async def test_the_end_lets_the_engine_go_with_the_page(host: Host, power: SlowP
     await host.end()
     assert power.released == [False]
     host.assistant = None
+
+
+async def stands(host: Host, power: SlowPower) -> None:
+    """Ready, and for so long that its engine's end counts as one."""
+    power.let.set()
+    host.begin()
+    await until_ready(host)
+    host.ready_at -= lookout.STANDS_S
+
+
+async def test_an_engine_that_ended_is_started_again_at_once(
+    host: Host, power: SlowPower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to ask for it: the page says what goes on, waits in the meantime, and is ready again."""
+    monkeypatch.setattr(lookout, "LOOK_S", 0.01)
+    await stands(host, power)
+    power.let.clear()
+    power.ended = True
+    while "loading" not in host.sentence("en"):
+        await asyncio.sleep(0.01)
+    assert host.state == "starting"
+    assert host.sentence("en").startswith("The engine has ended and is started again: loading weights, ")
+    assert host.sentence("zh").startswith("引擎已结束，正在重新启动：loading weights，")
+    power.let.set()
+    await until_ready(host)
+    assert host.sentence("en").startswith("Ready · fake")
+    assert power.num_connects == 2
+
+
+async def test_an_engine_that_ends_right_after_its_start_waits_for_a_question(
+    host: Host, power: SlowPower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would end again and again; the reason is told, and a question has it tried."""
+    monkeypatch.setattr(lookout, "LOOK_S", 0.01)
+    power.let.set()
+    host.begin()
+    await until_ready(host)
+    power.ended = True
+    while host.state == "ready":
+        await asyncio.sleep(0.01)
+    assert (host.state, power.num_connects) == ("failed", 1)
+    assert host.sentence("en").startswith("The engine ended right after its start; ")
+    assert "engine.log says why" in host.sentence("en")
+    await until_ready(host)
+    assert (host.state, power.num_connects) == ("ready", 2)
+
+
+async def test_an_engine_elsewhere_is_waited_for(host: Host, power: SlowPower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look that finds nobody says little; after some the page tells it, and is ready once it answers."""
+    monkeypatch.setattr(lookout, "LOOK_ELSEWHERE_S", 0.01)
+    host.settings = replace_url(host.settings)
+    await stands(host, power)
+    looks = 0
+
+    def answers() -> bool:
+        nonlocal looks
+        looks += 1
+        return not 1 < looks < 2 + lookout.MISSES
+
+    monkeypatch.setattr(power, "answers", answers)
+    told = set[str]()
+    while looks < 3 + lookout.MISSES:
+        told.add(f"{looks >= 1 + lookout.MISSES} {host.state}")
+        await asyncio.sleep(0)
+    await until_ready(host)
+    assert "False failed" not in told
+    assert "True failed" in told
+    assert (host.state, power.num_connects, power.released) == ("ready", 2, [True])
+
+
+def replace_url(settings: Settings) -> Settings:
+    return settings.model_copy(update={"engine_url": "http://127.0.0.1:9"})

@@ -12,7 +12,12 @@ from rights_kit import owner
 
 from app.answer import Citation
 from app.assistant import Assistant
-from app.page.sources import open_source, sheet_of, sheet_words, source_props, where
+from app.page.places import sheet_of, sheet_words
+from app.page.sources import open_source, source_props, where
+from app.people.desk import Desk
+from app.people.member import Member
+from app.people.rights import OF_THIS_MACHINE
+from ingest.add import Added
 
 LIBRARY = """# The Library
 
@@ -114,3 +119,78 @@ async def test_after_remove_no_source_opens(assistant: Assistant, library: Path)
 async def test_what_the_browser_sends_is_not_trusted(assistant: Assistant, wrong: dict[str, object]) -> None:
     """A sentence, whatever comes."""
     assert "problem" in open_source(owner(assistant), wrong, "en")
+
+
+def cited(added: Added, text: str, quote: str, page: int = 1) -> dict[str, object]:
+    start = text.index(quote)
+    return asked(added.document_id, start, start + len(quote), page) | {"quote": quote}
+
+
+async def test_a_citation_of_a_replaced_text_leads_to_the_same_sentence(assistant: Assistant, library: Path) -> None:
+    """It is told that and by what it was replaced, nothing of the old text is shown; one click shows the place."""
+    old = cited(assistant.add(library), LIBRARY, QUOTE)
+    library.write_text(LIBRARY.replace("Maps are", "By rule, maps are").replace(QUOTE, QUOTE.replace("\n", " ")))
+    new = assistant.add(library)
+    today = assistant.corpus.successors(str(old["doc_id"]))[0].replaced_at[:10]
+    shown = open_source(owner(assistant), old, "en")
+    assert (shown["removed"], shown["problem"]) == (
+        True,
+        f"This document was replaced by a newer “library.md” on {today}.",
+    )
+    newer = shown["newer"]
+    assert (newer["doc_id"], newer["label"]) == (
+        new.document_id,
+        "The same sentence stands there: paragraph 1",
+    )
+    assert open_source(owner(assistant), newer, "en")["quote"] == QUOTE.replace("\n", " ")
+    assert open_source(owner(assistant), old, "zh")["problem"] == f"此文档已于 {today} 被新版“library.md”取代。"
+
+
+async def test_where_the_sentence_went_the_same_page_is_offered(assistant: Assistant, tmp_path: Path) -> None:
+    """Nearest to where it stood; the last page where the new version has fewer; of a text file its beginning."""
+    path = tmp_path / "pump.pdf"
+    first = ["The pump is blue.", "It weighs nine kilos.", "It needs no oil.", "It stands in the cellar."]
+    old = write_pages(assistant, path, first)
+    places = {sentence: asked(old, 0, 1, page) | {"quote": sentence} for page, sentence in enumerate(first, 1)}
+    new = write_pages(assistant, path, ["It needs no oil.", "The pump is red.", "It needs no oil."])
+    led = {}
+    for sentence, place in places.items():
+        newer = open_source(owner(assistant), place, "en")["newer"]
+        assert newer["doc_id"] == new
+        assert "image" in open_source(owner(assistant), newer, "en")
+        led[sentence] = newer["page"], newer["label"]
+    assert led == {
+        "The pump is blue.": (1, "Open the new version: p. 1"),
+        "It weighs nine kilos.": (2, "Open the new version: p. 2"),
+        "It needs no oil.": (3, "The same sentence stands there: p. 3"),
+        "It stands in the cellar.": (3, "Open the new version: p. 3"),
+    }
+
+
+def write_pages(assistant: Assistant, path: Path, sentences: list[str]) -> str:
+    pdf = FPDF()
+    pdf.set_font("Helvetica", size=14)
+    for sentence in sentences:
+        pdf.add_page()
+        pdf.multi_cell(0, 8, sentence)
+    pdf.output(str(path))
+    return assistant.add(path).document_id
+
+
+async def test_whoever_may_not_read_the_new_version_is_told_that_the_old_one_was_removed(
+    assistant: Assistant, library: Path, desk: Desk
+) -> None:
+    """Neither a name nor a date: as for a document that is not there."""
+    desk.people.add(OF_THIS_MACHINE, "anna")
+    desk.people.add(OF_THIS_MACHINE, "ben")
+    desk.library.create(OF_THIS_MACHINE, "town", "anna")
+    old = cited(assistant.add(library, kb="town"), LIBRARY, QUOTE)
+    library.write_text(LIBRARY + "More.")
+    assistant.add(library, kb="town")
+    shown = {}
+    for name in ("anna", "ben"):
+        person = desk.people.find(name)
+        assert person is not None
+        shown[name] = open_source(Member(assistant, desk.library, person), old, "en")
+    assert "newer" in shown["anna"]
+    assert shown["ben"] == {"problem": "This document was removed.", "removed": True}

@@ -21,6 +21,10 @@ class Lease:
     def __init__(self, folder: Path) -> None:
         self.engine = RunningEngine("http://127.0.0.1:9", "m", "i", 8192, pid=1, folder=folder)
         self.closed: list[float | None] = []
+        self.num_pages = 0
+
+    def pages(self) -> int:
+        return self.num_pages
 
     def close(self, linger_s: float | None = None) -> None:
         self.closed.append(linger_s)
@@ -42,7 +46,21 @@ async def test_release_lingers_or_not(settings: Settings, lease: Lease, monkeypa
         await power.release(linger)
         assert lease.closed == [seconds]
         assert power.lingers_s == (seconds or 0.0)
+        assert not power.stays_with_page
         lease.closed.clear()
+
+
+async def test_a_page_that_uses_the_engine_is_known_after_release(
+    settings: Settings, lease: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where the engine was to stay: a page that ends has nothing to say of others."""
+    monkeypatch.setattr("engine.lease.connect", lambda settings, report: lease)
+    lease.num_pages = 1
+    for linger in (True, False):
+        power = Power(settings)
+        await power.connect(lambda words: None)
+        await power.release(linger)
+        assert power.stays_with_page == linger
 
 
 async def test_failure_to_start_reaches_whoever_waits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

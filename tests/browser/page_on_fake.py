@@ -78,6 +78,9 @@ class FakePower:
         """What the fake holds, as the engine's own side would tell it."""
         return view_of(self.engine)
 
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        return False
+
     async def join(self) -> tuple[Engine, Tokenizer] | None:
         return None
 

@@ -463,3 +463,29 @@ def test_ways_to_go_on_fit_the_screen(
     picture(page, f"61-onward-{theme}-{width}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.context.close()
+
+
+def test_a_citation_of_a_replaced_document_leads_to_the_new_version(
+    house: House, browser: Browser, tmp_path: Path
+) -> None:
+    """It says so, shows nothing of the old one, and one click shows where the same sentence stands now."""
+    note, sentence = tmp_path / "keeper note.txt", "The keeper of the tide gauge is called Marit Holm."
+    note.write_text(f"{sentence} She reads it at noon.\n")
+    house.command("add", str(note), "--kb", "anna")
+    page = house.enter(browser, "anna")
+    pick(page, "keeper note")
+    send(page, "Who is the keeper of the tide gauge?")
+    expect(answered(page, 1)).to_contain_text("Marit Holm")
+    note.write_text(f"The gauge was moved in spring.\n\nNow as before: {sentence} She reads it at dusk.\n")
+    house.command("add", str(note), "--kb", "anna")
+    page.locator("a.element-link", has_text="keeper note").first.click()
+    source = page.get_by_test_id("source")
+    expect(source).to_contain_text("This document was replaced by a newer “keeper note.txt” on ", timeout=SLOW_MS)
+    expect(page.get_by_test_id("quote")).to_have_count(0)
+    picture(page, "58-replaced")
+    page.get_by_test_id("newer").click()
+    passage = page.get_by_test_id("passage")
+    expect(passage.locator("mark")).to_contain_text("Marit Holm", timeout=SLOW_MS)
+    expect(passage).to_contain_text("She reads it at dusk.")
+    picture(page, "59-newer")
+    house.command("rm", "keeper note", "--kb", "anna")

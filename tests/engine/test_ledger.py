@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import Prefix
+from engine.kept import names_of
 from engine.ledger import Ledger, Verdict
 
 DOC = Prefix(tuple(range(1000)), name="doc/1")
@@ -114,3 +115,14 @@ def test_forgotten_prefix_is_used_for_the_first_time_again(ledger: Ledger) -> No
     assert settle(ledger, 0, OTHER).cold_because == "evicted"
     ledger.forget(lambda handle, name: handle == OTHER.id)
     assert settle(ledger, 0, OTHER).cold_because == "first_use"
+
+
+def test_what_is_read_to_its_end_after_its_document_went_is_not_remembered(tmp_path: Path) -> None:
+    """The verdict stays true; no name is left, whichever way round removing and reading end."""
+    known = {"doc/1"}
+    ledger = Ledger(tmp_path / "ledger.sqlite", knows=known.__contains__)
+    assert settle(ledger, 0).cold_because == "first_use"
+    known.clear()
+    assert settle(ledger, 992).cold_because is None
+    assert names_of(tmp_path / "ledger.sqlite") == set()
+    assert settle(ledger, 0).cold_because == "first_use"
