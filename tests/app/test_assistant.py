@@ -186,9 +186,10 @@ async def test_answer_from_memory_abstains_and_labels_it(
     engine.enqueue("Paris is the capital of France.")
     labelled = await answer(assistant, "What is the capital of France?")
     assert labelled.text == (
-        "Not in this document (the whole text was read)."
-        " What the model said has no support in the text: “Paris is the capital of France.”"
+        "Not in this document (the whole text was read). Without support in the text: “Paris is the capital of France.”"
     )
+    assert labelled.refusal == "Not in this document (the whole text was read)."
+    assert labelled.unsupported == "Paris is the capital of France."
     assert (labelled.abstained, labelled.citations) == (True, ())
 
 
