@@ -32,6 +32,7 @@ MARK = re.compile(
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_LIST_NUMBER = re.compile(r"[ \t]*\(?\d{1,2}[.)][ \t]+(?=\S)")
 _TAIL_PUNCTUATION = re.compile(r"[.!?。！？；;:,，]*[\"'”’」』)]*$")
 
 
@@ -122,11 +123,12 @@ def _numbers(listed: str) -> list[int]:
 
 
 def _sentences(answer: str) -> Iterator[tuple[int, int]]:
-    """Spans of the sentences; a line of a list is one too, a block of code is none."""
+    """Spans of the sentences; a line of a list is one too, without its number; a block of code is none."""
     fences = [match.span() for match in _FENCE.finditer(answer)]
     for line in re.finditer(r"[^\n]+", answer):
         if not any(start <= line.start() < end for start, end in fences):
-            yield from sentence_spans(answer, line.start(), line.end())
+            number = _LIST_NUMBER.match(answer, line.start())
+            yield from sentence_spans(answer, number.end() if number else line.start(), line.end())
 
 
 def _with_marks(plain: str, marks: list[tuple[int, int]]) -> list[_Sentence]:

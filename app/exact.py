@@ -22,6 +22,7 @@ _NUMBER = re.compile(rf"(?<![^\W_{CJK}])(?<!\d[.:])\d+(?:[.:]\d+)*")
 # "5MB", "24th", "10-year": a number with its unit, and no name.
 _MEASURED = re.compile(rf"\d[\d.,:]*(?:{_LETTER}{{1,3}}|-{_LETTER}+)?|\d[\d.,:/-]*")
 _INITIALS = re.compile(rf"{_LETTER}(?:\.{_LETTER})+")
+_SHORT = re.compile(r"([a-z]+)[-.]?(\d+)")
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]")
 
 
@@ -61,7 +62,9 @@ def numbers_of(text: str) -> frozenset[str]:
 
 
 def holds_name(text: str, name: str) -> bool:
-    """Whether the name stands in `text` as a whole. A hyphen may be a blank there, or nothing ("GPT-4", "GPT 4").
+    """Whether the name stands in `text` as a whole. A hyphen may be a blank there, or nothing.
+
+    One of letters and a number (ASN.1) may be written with any sign or none, and begin another one ("asn1_encode").
 
     Args:
         text: As `normal` gives it.
@@ -71,6 +74,9 @@ def holds_name(text: str, name: str) -> bool:
 
 @lru_cache(1_024)
 def _whole(name: str) -> re.Pattern[str]:
+    short = _SHORT.fullmatch(name)
+    if short is not None:
+        return re.compile(rf"(?<!{_SIGN}){short[1]}[-‐‑–.\s]?{short[2]}(?!{_SIGN}|[-.:/@]+{_SIGN})")
     lead = len(name) - len(name.lstrip("-"))
     written = re.escape(name[:lead]) + r"[-‐‑–\s]?".join(re.escape(part) for part in name[lead:].split("-"))
     before = r"(?<![\w-])" if lead else rf"(?<![^\W{CJK}])(?<!{_SIGN}-)"

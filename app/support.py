@@ -26,7 +26,6 @@ TOLD_SUPPORT = 0.5
 TOLD_SUPPORT_CJK = 0.25
 MISSING_NUMBER = 0.5
 
-_SHORT_NAME = re.compile(r"([a-z]+)[-.]?(\d+)")
 # "Which function deletes it?": where it stands, the text seldom says again that it is one.
 _KIND = re.compile(r"\b(?:which|what)\s+(?:(?:other|kinds?|types?|sorts?)\s+(?:of\s+)?)?([a-z]+)\b", re.IGNORECASE)
 _ASKS_WHETHER = re.compile(
@@ -48,9 +47,7 @@ class Held:
         self.terms = found
 
     def holds_name(self, name: str) -> bool:
-        """Whether the name stands here: as a whole, or ASN.1 as a part ("asn1") of another one."""
-        short = _SHORT_NAME.fullmatch(name)
-        return holds_name(self._normal, name) or (short is not None and "".join(short.groups()) in self.terms)
+        return holds_name(self._normal, name)
 
     @cached_property
     def _normal(self) -> str:
