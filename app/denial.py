@@ -17,14 +17,18 @@ Terms = Callable[[str], Collection[str]]
 """The terms of a piece of text."""
 
 _NO_DENIAL = re.compile(
-    r"\bnot only\b|\bnot until\b|\bno (?:more|less|fewer|later|earlier|sooner|matter|doubt)\b"
-    r"|\bnot (?:more|less|fewer|later|earlier) than\b|\bno\.?\s*(?=\d)|\bwhether or not\b|\bif not\b"
-    r"|不(?:仅|但|只|过|久|断|管|论|同|少于|超过|低于|高于|多于|大于|小于|足|得不|能不|锈钢|动产)"
+    r"\bnot only\b|\bno (?:matter|doubt)\b|\bno\.?\s*(?=\d)|\bwhether or not\b|\bif not\b"
+    # A limit: "may not hold more than five", "does not open before nine".
+    r"|(?:\b(?:no|not|never|cannot)|n['’]t)\b[^,;.]{0,40}?"
+    r"\b(?:(?:more|less|fewer|later|earlier|sooner|longer|larger|higher|lower) than|exceed\w*|until|before)\b"
+    r"|不(?:[得能可应会]|可以|应当)?(?:少于|超过|低于|高于|多于|大于|小于|早于|晚于)"
+    r"|不(?:仅|但|只|过|久|断|管|论|同|足|得不|能不|锈钢|动产)"
     r"|无(?:论|线|数|人机|非|锡)|未(?:来|必)|非(?:常|洲|机动)|没收|没落",
     re.IGNORECASE,
 )
 _DENIAL = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot)\b|n['’]t\b"
+    r"\b(?:not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|forbid\w*|prohibit\w*)\b"
+    r"|n['’]t\b"
     r"|不|没|未|无|勿|禁止|严禁|[而并绝]非",
     re.IGNORECASE,
 )
