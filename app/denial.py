@@ -12,6 +12,8 @@ from app.terms import support
 
 # Of a clause's terms so many stand in the one that it would turn round.
 SAME = 0.5
+# A clause that denies is short ("..., not to guests"): of what the nearest one holds it holds so much at least.
+DENIED_SHARE = 0.3
 
 Terms = Callable[[str], Collection[str]]
 """The terms of a piece of text."""
@@ -62,8 +64,8 @@ def keeps_denials(
     for held, denied in says or [(about, denies(sentence))]:
         shares = [(support(held, other, weights), is_denied) for other, is_denied in there]
         best = max((share for share, _ in shares), default=0.0)
-        wanted = [share for share, is_denied in shares if is_denied is denied]
-        if (not any(wanted)) if denied else (best >= SAME and best not in wanted):
+        same = max((share for share, is_denied in shares if is_denied is denied), default=0.0)
+        if same <= best * DENIED_SHARE if denied else best >= SAME and same < best:
             return False
     return True
 
