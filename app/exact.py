@@ -33,9 +33,6 @@ class Exact:
     numbers: frozenset[str]
     names: frozenset[str]
 
-    def __bool__(self) -> bool:
-        return bool(self.numbers or self.names)
-
     def beyond(self, other: Exact) -> Exact:
         """Those that `other` lacks."""
         return Exact(self.numbers - other.numbers, self.names - other.names)

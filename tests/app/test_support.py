@@ -35,6 +35,7 @@ def cited(
         ("Which macro is returned for a full node?", "The macro that is returned for a full node is TREE_FULL.", 3),
         ("Since which version?", "Since version 2.4.1.", 3),
         ("Which call loads an X-509 tree?", "The call that loads an X-509 tree is readTree.", 4),
+        ("Which trees are kept?", "X-509.", 4),
         ("Which part is not needed?", "The part that is not needed is XK 204.", 4),
     ],
 )
