@@ -70,6 +70,8 @@ class Answer:
         receipt: None where no model was asked (nothing relevant was found).
         reading: None where nothing was read.
         output_ids: The model's raw ids, for the next turn's history.
+        refusal, unsupported: Of an answer that nothing in the text supports, which is `text` in two parts: what we say,
+            and the beginning of what the model said. Empty otherwise.
     """
 
     text: str
@@ -78,6 +80,8 @@ class Answer:
     receipt: Receipt | None
     reading: Reading | None
     output_ids: tuple[int, ...] = ()
+    refusal: str = ""
+    unsupported: str = ""
 
 
 Event = Reading | Words | Answer

@@ -24,10 +24,10 @@ from app.cite import cite
 from app.conversation import Conversation, Turn
 from app.finder import Finder
 from app.plan import Plan, is_well_found
-from app.question import checked
+from app.question import checked, leans
 from app.reader import Read, Reader, file_of
 from app.settings import Settings
-from app.words import language_of, not_in_reading, nothing_relevant, unsupported
+from app.words import beginning, language_of, not_in_reading, nothing_relevant, unsupported
 from engine.base import Delta, Engine, EngineError, Finish, Handle, Prompt, Sampling
 
 if TYPE_CHECKING:
@@ -280,6 +280,7 @@ class Assistant:
         afresh: bool,
         reader: Reader,
     ) -> AsyncGenerator[Event, None]:
+        earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
         read, prompt, history = await asyncio.to_thread(_laid_out, reader, planned, question, kb, apart, conversation)
         if apart:
             self.ahead.let_go_at_end(read.prefix)
@@ -303,7 +304,7 @@ class Assistant:
         assert finish is not None  # the protocol: Finish comes last, exactly once
         if session is not None:
             self.ahead.bind_soon(session, read.prefix)
-        yield await asyncio.to_thread(checked_answer, question, text, read, finish)
+        yield await asyncio.to_thread(checked_answer, question, text, read, finish, earlier)
 
     async def warm(
         self, doc_id: str, question: str | None = None, kb: str = DEFAULT_KB, report: Report | None = None
@@ -436,17 +437,21 @@ def streamed(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerat
     return cast("AsyncGenerator[Delta | Finish, None]", engine.generate(prompt, sampling))
 
 
-def checked_answer(question: str, text: str, read: Read, finish: Finish) -> Answer:
-    """The checked answer. Blocking: an abstention in our words, or the model's words with the citations that hold."""
+def checked_answer(question: str, text: str, read: Read, finish: Finish, earlier: Sequence[str] = ()) -> Answer:
+    """The checked answer. Blocking: an abstention in our words, or the model's words with the citations that hold.
+
+    Args:
+        earlier: The questions that this one leans on, oldest first.
+    """
     from engine.refusal import is_refusal
 
     language = language_of(question)
     abstention = not_in_reading(read.reading, read.num_searched, language)
     if is_refusal(text) or not text.strip():
         return Answer(abstention, True, (), finish.receipt, read.reading, finish.token_ids)
-    cited = cite(text, question, read.sources())
+    cited = cite(text, question, read.sources(), earlier)
     if not cited.citations:
-        # Of 21 such answers of a 0.5B model one was right: see the figures in `app.cite`.
-        said = unsupported(cited.text, abstention, language)
-        return Answer(said, True, (), finish.receipt, read.reading, finish.token_ids)
+        words = beginning(cited.text)
+        said = unsupported(words, abstention, language)
+        return Answer(said, True, (), finish.receipt, read.reading, finish.token_ids, abstention, words)
     return Answer(cited.text, False, cited.citations, finish.receipt, read.reading, finish.token_ids)

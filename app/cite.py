@@ -7,24 +7,21 @@ for sentences without such a mark the answer is matched with the paragraphs read
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.answer import Citation
-from app.terms import fold, kept_terms, numbers, rarity, support, terms
+from app.forms import words
+from app.support import Claim, Held, asked, hold
+from app.terms import fold, rarity, support
 from ingest.sentences import sentence_spans, shorter_spans
 
-# Measured on 47 answers of a 0.5B model about six documents, English and Chinese: at 0.5 and 0.6 the same 20 of 21
-# right answers find a source (16 of 18 on a page with the evidence) and none of 8 invented ones does; at 0.45 one.
-MATCH_SUPPORT = 0.6
 # The model's own mark is evidence too, so less is asked of its paragraph. Not measured: that model writes no marks.
 MARK_SUPPORT = 0.35
 # Which of a paragraph's sentences is quoted: what the answer adds to the question counts beside all that it says. The
 # quote then holds the gold words for 19 of 20 right answers, for 17 without it.
 TOLD_WEIGHT = 0.5
 QUESTION_WEIGHT = 0.35
-MISSING_NUMBER = 0.5
 QUOTE_WEIGHT = 50.0  # English words, or twice as many Chinese characters
 MARKS_PER_SENTENCE = 3
 
@@ -35,6 +32,7 @@ MARK = re.compile(
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_LIST_NUMBER = re.compile(r"[ \t]*\(?\d{1,2}[.)][ \t]+(?=\S)")
 _TAIL_PUNCTUATION = re.compile(r"[.!?。！？；;:,，]*[\"'”’」』)]*$")
 
 
@@ -58,10 +56,6 @@ class Source:
     body: int = 0
     ocr: bool = False
 
-    @property
-    def terms(self) -> frozenset[str]:
-        return kept_terms(self.text)
-
 
 @dataclass(frozen=True)
 class Cited:
@@ -80,20 +74,25 @@ class _Sentence:
     marks: tuple[int, ...]
 
 
-def cite(answer: str, question: str, read: Sequence[Source]) -> Cited:
-    """Checks `answer` against the paragraphs read and numbers what holds 1, 2, 3 in order of mention."""
+def cite(answer: str, question: str, read: Sequence[Source], earlier: Sequence[str] = ()) -> Cited:
+    """Checks `answer` against the paragraphs read and numbers what holds 1, 2, 3 in order of mention.
+
+    Args:
+        earlier: The questions that this one leans on, oldest first.
+    """
     plain, marks = _take_marks(answer)
-    weights = rarity(source.terms for source in read)
-    asked = terms(question)
+    held = list(zip(read, hold([source.text for source in read]), strict=True))
+    weights = rarity(each.terms for _, each in held)
+    to = asked(question, earlier)
     citations: dict[tuple[int, int], Citation] = {}
     written, at, best = [], 0, 0.0
     for sentence in _with_marks(plain, marks):
-        claim = terms(sentence.text)
-        held = _supporting(sentence, claim, asked, read, weights)
-        best = max([best, *(score for _, score in held)])
+        claim = Claim(sentence.text, to)
+        supporting = _supporting(sentence, claim, held, weights)
+        best = max([best, *(score for _, score in supporting)])
         numbered = []
-        for source, _ in held:
-            start, end = _quote(source, claim, asked, weights)
+        for source, _ in supporting:
+            start, end = _quote(source, claim, weights)
             citation = citations.setdefault((source.number, start), _citation(len(citations) + 1, source, start, end))
             numbered.append(f"[{citation.number}]")
         written.append(plain[at : sentence.start] + _mark(sentence.text, "".join(dict.fromkeys(numbered))))
@@ -124,11 +123,12 @@ def _numbers(listed: str) -> list[int]:
 
 
 def _sentences(answer: str) -> Iterator[tuple[int, int]]:
-    """Spans of the sentences; a line of a list is one too, a block of code is none."""
+    """Spans of the sentences; a line of a list is one too, without its number; a block of code is none."""
     fences = [match.span() for match in _FENCE.finditer(answer)]
     for line in re.finditer(r"[^\n]+", answer):
         if not any(start <= line.start() < end for start, end in fences):
-            yield from sentence_spans(answer, line.start(), line.end())
+            number = _LIST_NUMBER.match(answer, line.start())
+            yield from sentence_spans(answer, number.end() if number else line.start(), line.end())
 
 
 def _with_marks(plain: str, marks: list[tuple[int, int]]) -> list[_Sentence]:
@@ -148,7 +148,7 @@ def _with_marks(plain: str, marks: list[tuple[int, int]]) -> list[_Sentence]:
 
 
 def _supporting(
-    sentence: _Sentence, claim: Counter[str], asked: Counter[str], read: Sequence[Source], weights: Mapping[str, float]
+    sentence: _Sentence, claim: Claim, read: Sequence[tuple[Source, Held]], weights: Mapping[str, float]
 ) -> list[tuple[Source, float]]:
     """The marked paragraphs that hold, else the one that holds best, else none.
 
@@ -157,34 +157,30 @@ def _supporting(
     """
     if sentence.text.endswith(("?", "？")):
         return []
-    scored = [(source, _score(claim, asked, source, weights)) for source in read]
-    marked = [(source, score) for source, score in scored if source.number in sentence.marks and score >= MARK_SUPPORT]
+    marked = [
+        (source, score)
+        for source, held in read
+        if source.number in sentence.marks and (score := claim.support_in(held, weights, MARK_SUPPORT))
+    ]
     if marked:
         return sorted(marked, key=lambda pair: sentence.marks.index(pair[0].number))[:MARKS_PER_SENTENCE]
-    ranked = sorted(scored, key=lambda pair: -_with_question(pair[1], asked, pair[0], weights))
-    return [(source, score) for source, score in ranked[:1] if score >= MATCH_SUPPORT]
+    scored = [
+        (source, score, score + QUESTION_WEIGHT * support(claim.to.terms, held.terms, weights))
+        for source, held in read
+        if (score := claim.support_in(held, weights))
+    ]
+    return [max(scored, key=lambda found: found[2])[:2]] if scored else []
 
 
-def _score(claim: Counter[str], asked: Counter[str], source: Source, weights: Mapping[str, float]) -> float:
-    wanted = claim or asked
-    score = support(wanted, source.terms, weights)
-    return score * MISSING_NUMBER if numbers(claim) - numbers(source.terms) else score
-
-
-def _with_question(score: float, asked: Counter[str], source: Source, weights: Mapping[str, float]) -> float:
-    return score + QUESTION_WEIGHT * support(asked, source.terms, weights)
-
-
-def _quote(source: Source, claim: Counter[str], asked: Counter[str], weights: Mapping[str, float]) -> tuple[int, int]:
+def _quote(source: Source, claim: Claim, weights: Mapping[str, float]) -> tuple[int, int]:
     """The span in `source.text` of its sentence nearest to the claim."""
-
-    told = [term for term in claim if term not in asked]
+    told = [term for term in claim.terms if term not in claim.to.terms]
 
     def nearness(span: tuple[int, int]) -> float:
-        held = kept_terms(source.text[span[0] : span[1]])
+        held = words(source.text[span[0] : span[1]])
         return sum(weight * support(these, held, weights) for weight, these in wanted)
 
-    wanted = (1.0, claim), (TOLD_WEIGHT, told), (QUESTION_WEIGHT, asked)
+    wanted = (1.0, claim.terms), (TOLD_WEIGHT, told), (QUESTION_WEIGHT, claim.to.terms)
     text = source.text
     spans = [
         piece

@@ -122,7 +122,7 @@ def _of_all(
         prefix=answer.reading.prefix,
     )
     text = not_in_reading(reading, 1, language_of(question)) if answer.abstained else answer.text
-    return replace(answer, text=text, reading=reading, receipt=summed(receipts))
+    return replace(answer, text=text, reading=reading, receipt=summed(receipts), refusal="", unsupported="")
 
 
 def summed(receipts: Sequence[Receipt]) -> Receipt | None:

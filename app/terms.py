@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -44,7 +44,7 @@ STOP_PAIRS = frozenset(
 )
 # Of grammar alone: a pair with one of them is no word. More of them cost sections (`app.plan`): 133 right, not 135.
 _GRAMMAR = re.compile("[的了是在和与及或]")
-_NUMBER_WORDS = {
+NUMBER_WORDS = {
     word: str(number)
     for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())  # noqa: SIM905, a sentence reads better than a list
 }
@@ -66,15 +66,23 @@ def normal(text: str) -> str:
     return _THOUSANDS.sub("", text)
 
 
-def terms(text: str) -> Counter[str]:
+def cut(word: str) -> str:
+    """The word without its English ending, in no time. Other stems cost sections (`app.plan`)."""
+    for ending in ("ies", "ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4 and word.isalpha() and not word.endswith("ss"):
+            return word[: -len(ending)]
+    return word
+
+
+def terms(text: str, stem: Callable[[str], str] = cut) -> Counter[str]:
     """What can be compared: stemmed words (compounds also in parts), numbers, CJK pairs (a lone character itself)."""
     found: Counter[str] = Counter()
     text = normal(text)
     for word in _WORD.findall(text):
         parts = [part for part in _PART.split(word) if part]
         for part in {word, *parts}:
-            if part not in STOP or part in _NUMBER_WORDS:
-                found[_stem(part)] += 1
+            if part not in STOP or part in NUMBER_WORDS:
+                found[NUMBER_WORDS.get(part) or stem(part)] += 1
     for run in _CJK_RUN.findall(text):
         parts = _GRAMMAR.split(run)
         pairs = [part[i : i + 2] for part in parts for i in range(len(part) - 1)] or [part for part in parts if part]
@@ -126,12 +134,3 @@ def support(claim: Iterable[str], text: Iterable[str], weights: Mapping[str, flo
     told = sum(weights[term] for term in found)
     missing = sum(weights[term] * (1.0 if characters.isdisjoint(term) else JOINT_WEIGHT) for term in wanted - held)
     return told / (told + missing) if told else 0.0
-
-
-def _stem(word: str) -> str:
-    if word in _NUMBER_WORDS:
-        return _NUMBER_WORDS[word]
-    for ending in ("ies", "ing", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 4 and word.isalpha() and not word.endswith("ss"):
-            return word[: -len(ending)]
-    return word

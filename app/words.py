@@ -105,16 +105,16 @@ def nothing_relevant(num_documents: int, language: Language) -> str:
     return f"Not in the passages searched: nothing in {documents} matches the question."
 
 
-def unsupported(answer: str, abstention: str, language: Language) -> str:
-    """An answer of which no sentence stands in what was read: the abstention first, the model's words as its own.
+def beginning(answer: str) -> str:
+    """What is shown of an answer that nothing supports: a model that repeats itself fills the whole of it."""
+    return answer if len(answer) <= UNSUPPORTED_CHARS else answer[:UNSUPPORTED_CHARS].rstrip() + "…"
 
-    Of a long one only the beginning: a model that repeats itself fills the whole answer.
-    """
-    if len(answer) > UNSUPPORTED_CHARS:
-        answer = answer[:UNSUPPORTED_CHARS].rstrip() + "…"
+
+def unsupported(words: str, abstention: str, language: Language) -> str:
+    """An answer of which no sentence stands in what was read: the abstention first, the model's words as its own."""
     if language == "zh":
-        return f"{abstention}模型的回答在文中没有依据：“{answer}”"
-    return f"{abstention} What the model said has no support in the text: “{answer}”"
+        return f"{abstention}文中没有依据的回答：“{words}”"
+    return f"{abstention} Without support in the text: “{words}”"
 
 
 def page_range(first: int, last: int, language: Language = "en") -> str:

@@ -19,7 +19,7 @@ from app.page.foot import foot_props, reading_line
 from app.page.host import LOOK_S, Host
 from app.page.offer import whole_offer
 from app.page.sources import source_props, where
-from app.page.text import mark_name, safe_markdown, source_name, streamed_markdown, with_marks
+from app.page.text import mark_name, plain_words, safe_markdown, source_name, streamed_markdown, with_marks
 from app.page.words import say
 from app.people.member import Member
 from app.words import Language
@@ -178,7 +178,8 @@ async def _finish(reply: Reply, host: Host, member: Member, asked: Asked, answer
     documents = {document.id: document for document in await asyncio.to_thread(member.documents)}
     quotes = "\n".join(citation.quote for citation in answer.citations)
     numbers = {citation.number for citation in answer.citations}
-    text = with_marks(safe_markdown(answer.text, allowed_in=quotes), numbers)
+    # What nothing supports is folded away below what we say.
+    text = with_marks(safe_markdown(answer.refusal or answer.text, allowed_in=quotes), numbers)
     at_place: dict[tuple[str, str], list[Citation]] = {}
     for citation in answer.citations:
         place = where(citation, documents.get(citation.doc_id), language)
@@ -194,7 +195,8 @@ async def _finish(reply: Reply, host: Host, member: Member, asked: Asked, answer
             # This makes `name` a link; where it leads is AnswerFoot.jsx's, and without that a page with the quote.
             elements.append(cl.Text(name=name, content=f"{citation.quote}\n\n{line}", display="page"))
             sources[name] = source_props(citation, place, language)
-    foot = _foot(reply, foot_props(answer.receipt, answer.reading, None, language) | {"sources": sources})
+    props = foot_props(answer.receipt, answer.reading, None, language)
+    foot = _foot(reply, props | {"sources": sources, "unsupported": plain_words(answer.unsupported)})
     elements.append(foot)
     below = ["\n".join(lines)] if lines else []
     await reply.finish("\n\n".join([text, *below]), elements, NOT_FOUND_ICON if answer.abstained else None)

@@ -17,13 +17,14 @@ def foot_props(
     return {
         "sources": {},
         "stopped": stopped,
+        "unsupported": "",
         "reading": reading_line(reading, language, done=True) if reading else None,
         "receipt": receipt_words(receipt, language) if receipt else None,
         "share": _share(receipt),
         "details": _details(receipt, language) if receipt else [],
         "offer": None,
         "follow_ups": [],
-        "words": {key: say(key, language) for key in ("answer_again", "answer_again_hint", "ask_next")},
+        "words": {key: say(key, language) for key in ("answer_again", "answer_again_hint", "ask_next", "unsupported")},
     }
 
 

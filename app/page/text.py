@@ -84,7 +84,12 @@ def plain_title(title: str, most: int = 60) -> str:
 
 def plain_question(question: str) -> str:
     """A question of the model's as plain words, to be asked as it stands."""
-    return " ".join(without_addresses(_INVISIBLE.sub("", question)).split())
+    return plain_words(question)
+
+
+def plain_words(text: str) -> str:
+    """A model's words as one line that is shown as it stands, without addresses."""
+    return " ".join(without_addresses(_INVISIBLE.sub("", text)).split())
 
 
 def _is_plain(character: str) -> bool:

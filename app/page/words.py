@@ -66,6 +66,7 @@ _WORDS: dict[str, tuple[str, str]] = {
         "对同一问题重新回答，其后的内容会被移除。",
     ),
     "ask_next": ("Ask next", "接着问"),
+    "unsupported": ("What the model wrote, without support in the text", "模型写的内容（文中没有依据）"),
     "waiting": ("Waiting for its turn", "排队中"),
     "stage_of": ("{word} {done} of {total}", "{word}（{done}/{total}）"),
     "in_short": ("{pages}, {sections}; {how}", "{pages}，{sections}；{how}"),

@@ -2,7 +2,8 @@
 // answer's sources beside the chat: Chainlit by itself would open all of them at once, as soon as the answer is there.
 // Under the last answer of a chat stand the ways to go on: the whole document, another answer, the next question.
 // props: sources {link text: props of SourcePane}, reading, receipt, share (0 to 1 or null), details, stopped,
-// answer (its message), offer {label, cost, document} or null, follow_ups, words.
+// unsupported (the model's words, folded away), answer (its message), offer {label, cost, document} or null, follow_ups,
+// words.
 import { useEffect, useId, useRef, useState } from 'react';
 import { useRecoilValue, useSetRecoilState } from 'recoil';
 import { elementState, loadingState, messagesState, sideViewState } from '@chainlit/react-client';
@@ -180,6 +181,12 @@ export default function AnswerFoot() {
   return (
     <div ref={foot} className="ro-foot flex flex-col gap-1 text-xs text-muted-foreground">
       {props.stopped && <Line icon={CircleStop} testid="stopped">{props.stopped}</Line>}
+      {props.unsupported && (
+        <details className="ro-unsupported" data-testid="unsupported">
+          <summary>{props.words.unsupported}</summary>
+          <q>{props.unsupported}</q>
+        </details>
+      )}
       {props.reading && <Line icon={BookOpen} testid="reading">{props.reading}</Line>}
       {props.receipt && (
         <Line icon={Zap} testid="receipt">

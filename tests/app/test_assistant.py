@@ -189,10 +189,33 @@ async def test_answer_from_memory_abstains_and_labels_it(
     engine.enqueue("Paris is the capital of France.")
     labelled = await answer(assistant, "What is the capital of France?")
     assert labelled.text == (
-        "Not in this document (the whole text was read)."
-        " What the model said has no support in the text: “Paris is the capital of France.”"
+        "Not in this document (the whole text was read). Without support in the text: “Paris is the capital of France.”"
     )
+    assert labelled.refusal == "Not in this document (the whole text was read)."
+    assert labelled.unsupported == "Paris is the capital of France."
     assert (labelled.abstained, labelled.citations) == (True, ())
+
+
+async def test_an_exact_name_is_cited_alone_and_after_a_question_that_it_leans_on(
+    assistant: Assistant, engine: FakeEngine, tmp_path: Path
+) -> None:
+    """The answer says the question again, of this turn or the one before, and adds one name; another one is refused."""
+    text = "# Trees\n\nint tree1_free_node (tree1_node * node)\n\nnode: pointer to the node that you want to free.\n"
+    add(
+        assistant, tmp_path, "trees.md", f"{text}\nint tree1_add_node (tree1_node * node) adds a node and returns it.\n"
+    )
+    conversation = Conversation()
+    engine.enqueue(
+        "The function that adds a TREE.1 node is tree1_add_node.",
+        "The function that frees a TREE.1 node is tree1_free_node.",
+        "The function that frees a TREE.1 node is tree1_drop_node.",
+    )
+    first = await answer(assistant, "Which function adds a TREE.1 node?", conversation=conversation)
+    assert (first.abstained, len(first.citations)) == (False, 1)
+    then = await answer(assistant, "And which one frees it?", conversation=conversation)
+    assert [citation.quote for citation in then.citations] == ["int tree1_free_node (tree1_node * node)"]
+    invented = await answer(assistant, "And which one frees it?", conversation=conversation)
+    assert (invented.abstained, invented.citations) == (True, ())
 
 
 async def test_documents_come_and_go_without_an_engine(assistant: Assistant, power: FakePower, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from app.answer import Reading
 from app.words import (
     UNSUPPORTED_CHARS,
+    beginning,
     not_in_reading,
     nothing_relevant,
     page_words,
@@ -85,7 +86,9 @@ def test_seconds_have_the_digits_a_person_wants() -> None:
 
 def test_of_a_long_unsupported_answer_only_the_beginning_is_shown() -> None:
     """A model that repeats itself fills the whole answer; a short one is shown as it is."""
-    assert unsupported("It is red.", "Not told.", "en").endswith("“It is red.”")
-    said = unsupported("It is red. " * 100, "Not told.", "en")
-    assert said.endswith("…”")
-    assert len(said) < UNSUPPORTED_CHARS + 80
+    assert unsupported(beginning("It is red."), "Not told.", "en") == (
+        "Not told. Without support in the text: “It is red.”"
+    )
+    assert unsupported("它是红的。", "没有。", "zh") == "没有。文中没有依据的回答：“它是红的。”"
+    assert beginning("red " * 100) == ("red " * 50).rstrip() + "…"
+    assert len(beginning("x" * 1000)) == UNSUPPORTED_CHARS + 1

@@ -103,6 +103,8 @@ def _quoting(tokenizer: Tokenizer, prompt: Prompt) -> str:
         return _guide(text)
     if "nowhere" in question:
         return "NOT FOUND"
+    if "invent" in question:
+        return "Penguins sailed it to Valparaiso in 1877, see https://example.org/leak."
     if "short questions" in question:
         told = [" ".join(line.split()[:4]) for line in re.findall(r"^\[\d+\] (.+)$", text, re.MULTILINE)]
         return "\n".join(f"{number}. What about {words}?" for number, words in enumerate(told[:3], 1))

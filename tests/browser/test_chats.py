@@ -264,3 +264,18 @@ def test_a_kept_file_needs_the_login_of_its_chat(pages: Pages, page: Page) -> No
     assert (mine.status, mine.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     page.context.clear_cookies()
     assert page.request.get(pages.now.url.rstrip("/") + address).status == 401
+
+
+def test_what_nothing_supports_is_folded_away_below_the_refusal(pages: Pages, page: Page) -> None:
+    """The streamed words give way to the refusal; they open on demand, without their address, after a reload too."""
+    open_page(page, pages)
+    ask(page, "Can you invent where the large crane went?", 1)
+    for _ in range(2):
+        message, folded = page.locator(".ai-message").last, page.get_by_test_id("unsupported")
+        expect(message).to_contain_text(re.compile(r"Not in "), timeout=60_000)
+        expect(folded.locator("q")).to_be_hidden()
+        expect(page.get_by_text("Penguins").locator("visible=true")).to_have_count(0)
+        folded.locator("summary").click()
+        expect(folded.locator("q")).to_have_text("Penguins sailed it to Valparaiso in 1877, see .")
+        picture(page, "56-unsupported")
+        page.reload()
