@@ -127,7 +127,7 @@ async def test_only_an_answer_whose_page_is_gone_is_stopped_by_a_resume(tmp_path
 @pytest.mark.parametrize("value", ["mysql://x/y", "faiss", "chats.db"])
 def test_a_database_that_is_neither_is_refused_and_not_shown(value: str) -> None:
     """It may hold a password."""
-    with pytest.raises(Problem, match="should be sqlite or postgresql://user:password@host/database") as caught:
+    with pytest.raises(Problem, match="it takes sqlite or postgresql://user:password@host/database") as caught:
         Settings.load(history=value)
     assert caught.value.code == "bad_setting"
     assert value not in caught.value.message
