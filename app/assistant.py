@@ -16,19 +16,20 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from app.ahead import Ahead, first_section
 from app.answer import Answer, Event, Words
-from app.cite import cite
-from app.conversation import Conversation, Turn
+from app.conversation import Conversation
+from app.engines import ENDING, Engines, Report
 from app.finder import Finder
 from app.plan import Plan, is_well_found
-from app.question import checked, leans
-from app.reader import Read, Reader, file_of
+from app.put import put
+from app.question import checked
+from app.reader import Reader, file_of
 from app.settings import Settings
-from app.words import beginning, language_of, not_in_reading, nothing_relevant, unsupported
-from engine.base import Delta, Engine, EngineError, Finish, Handle, Prompt, Sampling
+from app.words import language_of, nothing_relevant
+from engine.base import Engine, EngineError, Handle, Sampling
 
 if TYPE_CHECKING:
     from app.power import EngineStatus, Power
@@ -45,13 +46,6 @@ DEFAULT_KB = "default"
 FIRST_REQUEST = "/first request"
 # An answer in other words, which still keeps to the text.
 AFRESH_TEMPERATURE = 0.7
-# What an engine says, or is said of it, while it ends.
-ENDING = frozenset({"engine_unreachable", "engine_failed"})
-# An engine's connections may break a moment before it is seen to have ended.
-ENDS_S = 1.0
-
-Report = Callable[[str], None]
-"""Takes one sentence about what is going on ("Loading the model ...")."""
 
 
 class Assistant:
@@ -65,12 +59,9 @@ class Assistant:
         self.settings = settings
         self.corpus = corpus
         self.power = power
-        self._reader: Reader | None = None
-        self._finder = Finder(settings, corpus, power, lambda: self._reader)
-        self._starting = asyncio.Lock()
-        self.ahead = Ahead(settings, corpus, power, lambda: self._reader)
-        self.report: Report = lambda sentence: None
-        """Takes what is going on where a question's own `report` is not given."""
+        self.ahead = Ahead(settings, corpus, power, lambda: self.engines.now)
+        self.engines = Engines(settings, corpus, power, self.ahead.engine_ended)
+        self._finder = Finder(settings, corpus, power, lambda: self.engines.now)
         power.knows = self._knows
 
     @classmethod
@@ -188,7 +179,7 @@ class Assistant:
         Raises:
             EngineError: One sentence: no weights, port taken, out of memory, not ready in time.
         """
-        return (await self._ready(report)).engine
+        return (await self.engines.ready(report)).engine
 
     async def ask(
         self,
@@ -219,13 +210,18 @@ class Assistant:
         """
         question = checked(question)
         planned = await self._finder.plan(
-            question, partial(self._ready, report), kb=kb, doc_id=doc_id, filters=filters, conversation=conversation
+            question,
+            partial(self.engines.ready, report),
+            kb=kb,
+            doc_id=doc_id,
+            filters=filters,
+            conversation=conversation,
         )
         if not planned.sections:
             said = nothing_relevant(planned.num_documents, language_of(question))
             yield Answer(said, True, (), None, None)
             return
-        reader = await self._ready(report)
+        reader = await self.engines.ready(report)
         asked = self.put(
             reader, planned, question, kb=kb, conversation=conversation, apart=apart, session=session, afresh=afresh
         )
@@ -252,10 +248,14 @@ class Assistant:
         Args:
             planned: With sections.
         """
-        if reader is not self._reader:  # its engine has ended, and another one is in use
-            reader = await self._ready()
+        if reader is not self.engines.now:  # its engine has ended, and another one is in use
+            reader = await self.engines.ready()
         has_words = False
-        once = partial(self._put, planned, question, kb, conversation, apart, session, afresh)
+        sampling = Sampling(max_tokens=self.settings.answer_tokens, temperature=AFRESH_TEMPERATURE if afresh else 0.0)
+
+        def once(reader: Reader) -> AsyncGenerator[Event, None]:
+            return put(reader, planned, question, kb, conversation, apart, session, sampling, self.ahead)
+
         try:
             async with aclosing(once(reader)) as events:
                 async for event in events:
@@ -263,48 +263,11 @@ class Assistant:
                     yield event
             return
         except EngineError as error:
-            if has_words or error.code not in ENDING or not await self._has_lost(reader):
+            if has_words or error.code not in ENDING or not await self.engines.has_lost(reader):
                 raise
-        async with aclosing(once(await self.reconnect(reader))) as events:
+        async with aclosing(once(await self.engines.reconnect(reader))) as events:
             async for event in events:
                 yield event
-
-    async def _put(
-        self,
-        planned: Plan,
-        question: str,
-        kb: str,
-        conversation: Conversation | None,
-        apart: str,
-        session: str | None,
-        afresh: bool,
-        reader: Reader,
-    ) -> AsyncGenerator[Event, None]:
-        earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
-        read, prompt, history = await asyncio.to_thread(_laid_out, reader, planned, question, kb, apart, conversation)
-        if apart:
-            self.ahead.let_go_at_end(read.prefix)
-        yield read.reading
-        text, ids, finish = "", list[int](), None
-        try:
-            async with aclosing(streamed(reader.engine, prompt, self._sampling(afresh))) as stream:
-                async for piece in stream:
-                    if isinstance(piece, Finish):
-                        finish = piece
-                        break
-                    text += piece.text
-                    ids += piece.token_ids
-                    yield Words(piece.text)
-        finally:
-            if conversation is not None and (text or ids or finish):
-                # An engine that reports ids only at its end leaves a stopped answer as words alone.
-                output = finish.token_ids if finish else ids or reader.layout.tokenizer.encode_text(text)
-                closed = reader.layout.history_after(prompt, output)[len(history) :]
-                conversation.add(Turn(question, closed, read.doc_id, read.section_numbers, kb))
-        assert finish is not None  # the protocol: Finish comes last, exactly once
-        if session is not None:
-            self.ahead.bind_soon(session, read.prefix)
-        yield await asyncio.to_thread(checked_answer, question, text, read, finish, earlier)
 
     async def warm(
         self, doc_id: str, question: str | None = None, kb: str = DEFAULT_KB, report: Report | None = None
@@ -314,18 +277,18 @@ class Assistant:
         Returns None where the document has no text.
         """
         if question is not None:
-            planned = await self._finder.plan(question, partial(self._ready, report), kb=kb, doc_id=doc_id)
+            planned = await self._finder.plan(question, partial(self.engines.ready, report), kb=kb, doc_id=doc_id)
         else:
             planned = await asyncio.to_thread(first_section, self.corpus, doc_id, kb)
         if not planned.sections:
             return None
-        reader = await self._ready(report)
+        reader = await self.engines.ready(report)
         read = await asyncio.to_thread(reader.read, planned, kb)
         return await reader.engine.cache_prefix(read.prefix)
 
     async def warm_engine(self) -> None:
         """Has the engine answer a small request, so that its own first steps are behind it. Caches nothing of use."""
-        reader = await self._ready()
+        reader = await self.engines.ready()
         prefix = reader.layout.prefix((), FIRST_REQUEST)
         await reader.engine.warm(prefix)  # its first long step
         await reader.engine.warm(prefix)  # its first short one, as after a cached prefix
@@ -346,7 +309,7 @@ class Assistant:
         Raises:
             Problem, EngineError, IngestError: One sentence each.
         """
-        start = partial(self._ready, report)
+        start = partial(self.engines.ready, report)
         return await self._finder.plan(
             checked(question), start, kb=kb, doc_id=doc_id, filters=filters, conversation=conversation
         )
@@ -357,39 +320,13 @@ class Assistant:
         Raises:
             EngineError: As `start`.
         """
-        return await self._ready(report)
-
-    async def reconnect(self, lost: Reader, report: Report | None = None) -> Reader:
-        """As `reader`, once `lost`'s engine no longer answers; an engine that was started here is started again.
-
-        Raises:
-            EngineError: As `start`.
-        """
-        async with self._starting:
-            if self._reader is lost:
-                await self._let_go(lost)
-        return await self._ready(report)
-
-    async def let_go(self) -> None:
-        """Whoever asks next looks for the engine anew."""
-        async with self._starting:
-            if self._reader is not None:
-                await self._let_go(self._reader)
-
-    async def _has_lost(self, reader: Reader) -> bool:
-        """Whether `reader`'s engine is not the one in use any more, or has ended or is about to."""
-        return self._reader is not reader or await asyncio.to_thread(self.power.has_ended, ENDS_S)
-
-    async def _let_go(self, lost: Reader) -> None:
-        self._reader = None
-        self.ahead.engine_ended()
-        await asyncio.to_thread(lost.close)
-        await self.power.release(linger=True)
+        return await self.engines.ready(report)
 
     @property
     def features_off(self) -> str:
         """What the engine in use can't do beside answering, as one sentence; empty where nothing is missing."""
-        return self._reader.engine.features.off if self._reader is not None else ""
+        reader = self.engines.now
+        return reader.engine.features.off if reader is not None else ""
 
     def engine_status(self) -> EngineStatus:
         """What runs; starts nothing. Blocking."""
@@ -406,52 +343,5 @@ class Assistant:
     async def close(self, linger: bool = True) -> None:
         """Lets the engine go: it stays for `keep_alive_s` if `linger`, else one started here stops at once."""
         await self.ahead.close()
-        if self._reader is not None:
-            await asyncio.to_thread(self._reader.close)
-            self._reader = None
-        await self.power.release(linger)
+        await self.engines.close(linger)
         await asyncio.to_thread(self.corpus.close)
-
-    async def _ready(self, report: Report | None = None) -> Reader:
-        async with self._starting:
-            if self._reader is not None and self.power.has_ended():
-                await self._let_go(self._reader)
-            if self._reader is None:
-                engine, tokenizer = await self.power.connect(report or self.report)
-                self._reader = await asyncio.to_thread(Reader.open, self.settings, self.corpus, engine, tokenizer)
-            return self._reader
-
-    def _sampling(self, afresh: bool) -> Sampling:
-        return Sampling(max_tokens=self.settings.answer_tokens, temperature=AFRESH_TEMPERATURE if afresh else 0.0)
-
-
-def _laid_out(
-    reader: Reader, planned: Plan, question: str, kb: str, apart: str, conversation: Conversation | None
-) -> tuple[Read, Prompt, tuple[int, ...]]:
-    read = reader.read(planned, kb, apart)
-    return read, *reader.ask(read, question, conversation)
-
-
-def streamed(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta | Finish, None]:
-    """Every engine's stream can be closed before its end, though the protocol promises no more than iteration."""
-    return cast("AsyncGenerator[Delta | Finish, None]", engine.generate(prompt, sampling))
-
-
-def checked_answer(question: str, text: str, read: Read, finish: Finish, earlier: Sequence[str] = ()) -> Answer:
-    """The checked answer. Blocking: an abstention in our words, or the model's words with the citations that hold.
-
-    Args:
-        earlier: The questions that this one leans on, oldest first.
-    """
-    from engine.refusal import is_refusal
-
-    language = language_of(question)
-    abstention = not_in_reading(read.reading, read.num_searched, language)
-    if is_refusal(text) or not text.strip():
-        return Answer(abstention, True, (), finish.receipt, read.reading, finish.token_ids)
-    cited = cite(text, question, read.sources(), earlier)
-    if not cited.citations:
-        words = beginning(cited.text)
-        said = unsupported(words, abstention, language)
-        return Answer(said, True, (), finish.receipt, read.reading, finish.token_ids, abstention, words)
-    return Answer(cited.text, False, cited.citations, finish.receipt, read.reading, finish.token_ids)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from app.assistant import streamed
 from app.plan import Plan
+from app.put import streamed
 from app.terms import has_cjk, support, terms
 from engine.base import Delta, Receipt, Sampling
 

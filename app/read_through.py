@@ -20,7 +20,8 @@ from app.words import language_of, not_in_reading, nothing_relevant
 from engine.base import Receipt
 
 if TYPE_CHECKING:
-    from app.assistant import Assistant, Report
+    from app.assistant import Assistant
+    from app.engines import Report
     from ingest.document import Section
     from ingest.store import StoredDocument
 

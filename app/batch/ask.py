@@ -8,11 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.assistant import checked_answer, streamed
 from app.batch.choice import Choice
 from app.batch.question import BatchAnswer
 from app.batch.schema import Schema, places
 from app.conversation import Conversation, Turn
+from app.put import checked_answer, streamed
 from engine.base import EngineError, Finish, Prompt, Sampling
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from engine.base import EngineError
 
 if TYPE_CHECKING:
-    from app.assistant import Assistant, Report
+    from app.assistant import Assistant
     from app.batch.options import BatchOptions
+    from app.engines import Report
     from app.reader import Reader
 
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class Link:
             for attempt in range(1, self._options.retries + 1):
                 await asyncio.sleep(self._pause_s(attempt))
                 try:
-                    self._plain = await self._assistant.reconnect(self._plain, self._report)
+                    self._plain = await self._assistant.engines.reconnect(self._plain, self._report)
                 except EngineError as error:
                     cause = error
                     continue

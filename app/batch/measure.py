@@ -12,14 +12,15 @@ import random
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from app.assistant import streamed
 from app.batch.clock import MEASURED, Clock, Seen
 from app.batch.learnt import keep_seen
+from app.put import streamed
 from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
 
 if TYPE_CHECKING:
-    from app.assistant import Assistant, Report
+    from app.assistant import Assistant
     from app.batch.options import BatchOptions
+    from app.engines import Report
     from engine.base import Engine
     from engine.tokenizer import Tokenizer
 

@@ -39,7 +39,8 @@ from app.problem import Problem
 from engine.base import EngineError
 
 if TYPE_CHECKING:
-    from app.assistant import Assistant, Report
+    from app.assistant import Assistant
+    from app.engines import Report
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.ahead import first_section
-from app.assistant import streamed
 from app.guide_store import Guide, GuideStore
 from app.page.log import explain
 from app.page.text import without_addresses
+from app.put import streamed
 from engine.base import Finish, Sampling
 
 if TYPE_CHECKING:

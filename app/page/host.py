@@ -170,7 +170,7 @@ class Host:
         try:
             if self.assistant is None:
                 self.assistant = await asyncio.to_thread(Assistant.open, self.settings)
-                self.assistant.power.kind, self.assistant.report = "page", self._report
+                self.assistant.power.kind, self.assistant.engines.report = "page", self._report
             engine = asyncio.create_task(self.assistant.start(self._report))
             try:
                 await self._bring_samples(self.assistant)

@@ -36,7 +36,7 @@ async def watch(host: Host) -> None:
         answers = await asyncio.to_thread(assistant.power.answers)
         misses = 0 if answers else misses + 1
         if host.state == "ready" and misses >= MISSES:
-            await assistant.let_go()
+            await assistant.engines.let_go()
             host.fail(GONE, f"The engine at {host.settings.engine_url} does not answer; the page waits until it does.")
         elif answers and host.problem is not None and host.problem.code == GONE:
             host.begin()

@@ -97,7 +97,7 @@ async def test_document_that_came_back_under_another_title_is_rendered_anew(
         prefixes.append(engine.calls[-1].prompt.prefix)
         assistant.remove(doc_id)
     assert [prefix.name for prefix in prefixes] == ["default/minutes.txt/1", "default/protocol.txt/1"]
-    decode = assistant._reader.layout.tokenizer.decode  # type: ignore[union-attr]
+    decode = assistant.engines.now.layout.tokenizer.decode  # type: ignore[union-attr]
     assert ["protocol" in decode(prefix.token_ids) for prefix in prefixes] == [False, True]
 
 
@@ -153,7 +153,7 @@ async def test_history_and_question_follow_the_prefix_as_the_layout_puts_them(
     async with aclosing(assistant.ask("When does it open?", conversation=conversation)) as events:
         async for _ in events:
             pass
-    reader = assistant._reader
+    reader = assistant.engines.now
     assert isinstance(reader, Reader)
     async with aclosing(assistant.ask("And on Saturdays?", conversation=conversation)) as events:
         async for _ in events:
