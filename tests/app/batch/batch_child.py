@@ -31,7 +31,8 @@ def main() -> None:
         return f"Goose {number}."
 
     def opened() -> Assistant:
-        engine = engine_of(tokenizer, 3, says, Delays(answer_token_s=0.002))
+        # Slow enough that a busy machine does not answer all before the signal comes.
+        engine = engine_of(tokenizer, 3, says, Delays(answer_token_s=0.01))
         return assistant_of(Settings.load(), engine, tokenizer)
 
     commands_batch.opened = opened
