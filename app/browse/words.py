@@ -93,7 +93,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "stage_passages": ("passages", "段落"),
     "stage_askable": ("can be asked", "可提问"),
     "stage_embedded": ("embedded", "已嵌入"),
-    "stage_warm": ("warm", "已预读"),
+    "stage_warm": ("first section warm", "已预读第一节"),
     "done": ("done", "完成"),
     "under_way": ("under way", "进行中"),
     "to_come": ("to come", "待进行"),
