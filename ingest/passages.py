@@ -61,7 +61,7 @@ def _llama_index() -> Any:
         import llama_index.core.node_parser
         import llama_index.core.schema
 
-    return llama_index.core
+        return llama_index.core
 
 
 def _sentences(text: str) -> list[str]:

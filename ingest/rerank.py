@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ingest.document import IngestError
 from ingest.language import language_of
+from ingest.loading import uncollected
 from ingest.search import Hit
 from ingest.settings import IngestSettings
 
@@ -65,8 +66,9 @@ class CrossEncoderReranker:
 
     def _loaded(self) -> Any:
         try:
-            from sentence_transformers import CrossEncoder
-            from transformers.utils import logging
+            with uncollected():
+                from sentence_transformers import CrossEncoder
+                from transformers.utils import logging
 
             logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # ships without types
             model = CrossEncoder(

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +38,39 @@ def test_a_collector_that_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_one_thread_imports_at_a_time():
+    """Two that import the same packages would find half of one: a first `add` on a new machine ended so."""
+    inside, most, lock = 0, 0, threading.Lock()
+
+    def load() -> None:
+        nonlocal inside, most
+        with uncollected():
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            time.sleep(0.01)
+            with lock:
+                inside -= 1
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most, inside) == (1, 0)
+
+
+def test_a_new_process_splits_in_many_threads_at_once():
+    """Whoever comes first imports LlamaIndex; all find the whole of it."""
+    code = (
+        "import threading\n"
+        "from ingest.passages import _llama_index\n"
+        "found = []\n"
+        "def load(): found.append(_llama_index().node_parser.SentenceSplitter)\n"
+        "threads = [threading.Thread(target=load) for _ in range(6)]\n"
+        "[thread.start() for thread in threads]; [thread.join() for thread in threads]\n"
+        "assert len(found) == 6, len(found)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
