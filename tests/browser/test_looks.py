@@ -89,7 +89,7 @@ def test_axe_finds_nothing_grave(place: Place, browser: Browser, theme: str, siz
     with context(browser, theme, size) as held:
         page = held.new_page()
         name = f"{theme}-{size['width']}"
-        page.goto(link("localhost", place.port, secret))
+        page.goto(link(f"http://localhost:{place.port}", secret))
         found["welcome"] = grave(page)
         picture(page, f"40-welcome-{name}")
         page.goto(f"{place.url}/login")
@@ -260,7 +260,7 @@ def test_a_new_person_sets_a_password_and_logs_in_by_keyboard(place: Place, brow
     secret = place.desk.people.add(OF_THIS_MACHINE, "noor")
     with context(browser, "light", WIDE) as held:
         page = held.new_page()
-        page.goto(link("localhost", place.port, secret or ""))
+        page.goto(link(f"http://localhost:{place.port}", secret or ""))
         page.keyboard.type(PASSWORD)
         page.keyboard.press("Enter")
         expect(page.locator("input[type=password]")).to_be_visible(timeout=30_000)
