@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from engine.client import Client
+from engine.server import RunningEngine
+
 
 @dataclass
 class Double:
@@ -105,3 +108,9 @@ def serving(double: Double) -> Iterator[Double]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def client_of(double: Double, **changes: object) -> Client:
+    """A client of the double, as of a server without our routes."""
+    running = RunningEngine(double.url, "m", "life-1", max_model_len=100, block_size=32)
+    return Client(running, **changes)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from http_double import Double, serving, usage, words
+from http_double import Double, client_of, serving, usage, words
 from processes import eventually
 
 from engine.base import Delta, EngineError, Finish, Prefix, Prompt, Sampling
@@ -24,11 +24,6 @@ PROMPT = Prompt(PREFIX, (7, 8))
 def double() -> Iterator[Double]:
     with serving(Double()) as served:
         yield served
-
-
-def client_of(double: Double, **changes: object) -> Client:
-    running = RunningEngine(double.url, "m", "life-1", max_model_len=100, block_size=32)
-    return Client(running, **changes)  # type: ignore[arg-type]
 
 
 async def read(client: Client, prompt: Prompt = PROMPT, sampling: Sampling | None = None) -> tuple[str, Finish]:

@@ -10,19 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
-from http_double import Double, serving
+from http_double import Double, client_of, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from processes import eventually
 from tiny import write_tiny_tokenizer
 
 from engine.base import EngineError, Prefix, Prompt
-from engine.client import Client
 from engine.fake import Delays, FakeEngine
 from engine.fake_likelihood import log_probabilities
 from engine.fake_server import app_of
 from engine.salts import Salts
-from engine.server import RunningEngine
 
 PROMPT = Prompt(Prefix((3, 4, 5), "kb", "doc"), (7, 8))
 
@@ -31,11 +29,6 @@ PROMPT = Prompt(Prefix((3, 4, 5), "kb", "doc"), (7, 8))
 def double() -> Iterator[Double]:
     with serving(Double()) as served:
         yield served
-
-
-def client_of(double: Double, **changes: object) -> Client:
-    running = RunningEngine(double.url, "m", "life-1", max_model_len=100, block_size=32)
-    return Client(running, **changes)  # type: ignore[arg-type]
 
 
 def place(id_: int, chance: float, rank: int = 1) -> dict[str, Any]:
