@@ -22,6 +22,9 @@ _DEEDS: dict[str, tuple[str, str]] = {
     "kb_unshared": ("shared no longer", "取消共享"),
     "key_made": ("made a key", "创建密钥"),
     "key_revoked": ("revoked a key", "撤销密钥"),
+    "document_added": ("added a document", "添加文档"),
+    "document_replaced": ("replaced a document", "替换文档"),
+    "document_deleted": ("deleted a document", "删除文档"),
 }
 # What a detail begins with; a name stands behind it.
 _DETAILED = frozenset({"kb_created", "kb_shared", "key_made", "person_added", "person_admin"})
