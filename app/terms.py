@@ -96,10 +96,6 @@ def kept_terms(text: str) -> frozenset[str]:
     return frozenset(terms(text))
 
 
-def numbers(found: Iterable[str]) -> set[str]:
-    return {term for term in found if term[0].isdigit()}
-
-
 def rarity(texts: Iterable[Iterable[str]]) -> Mapping[str, float]:
     """Weights by how few of `texts` (as terms) hold a term; at least 0.2. A term that none holds weighs most."""
     seen: Counter[str] = Counter()
