@@ -201,7 +201,6 @@ async def on_shared_thread_view(thread: Any, viewer: Any) -> bool:
 @cl.on_message
 async def on_message(message: cl.Message) -> None:
     language = _language()
-    unsaved.asked(cl.context.session.thread_id)
     page_follow_ups.leave()
     question = (message.content or "").strip()
     picked = (message.modes or {}).get(page_documents.MODE)

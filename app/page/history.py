@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import chainlit as cl
-from chainlit.context import context_var
+from chainlit.context import ChainlitContext, context_var
 from chainlit.session import WebsocketSession, ws_sessions_id
 
 from app.conversation import Conversation
@@ -37,25 +37,24 @@ _left: WeakKeyDictionary[WebsocketSession, str] = WeakKeyDictionary()
 
 
 class Unsaved:
-    """Tells of writes that failed: each in the log, and one line a question in the chat."""
+    """Tells of writes that failed: each in the log, and one line a question in the chat.
+
+    Chainlit gives each question a context of its own, before the question itself is kept.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self._told: set[str] = set()
+        self._told: WeakSet[ChainlitContext] = WeakSet()
 
     async def __call__(self, thread_id: str, error: BaseException) -> None:
         context = context_var.get(None)
         why = explain(error, self.home, _language(context.session) if context else "en")
         note(f"chat {thread_id} was not kept: {why}", self.home)
-        if context is None or not isinstance(context.session, WebsocketSession) or thread_id in self._told:
+        if context is None or not isinstance(context.session, WebsocketSession) or context in self._told:
             return
-        self._told.add(thread_id)
+        self._told.add(context)
         line = cl.ErrorMessage(content=say("not_saved", _language(context.session), why=why))
         await context.emitter.send_step(line.to_dict())  # `send` would have it kept, where nothing is.
-
-    def asked(self, thread_id: str) -> None:
-        """Another question was asked: where it is lost too, that is told again."""
-        self._told.discard(thread_id)
 
 
 def open_history(settings: Settings, unsaved: Unsaved, readable: Readable, root_path: str) -> History:

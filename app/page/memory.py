@@ -15,16 +15,23 @@ from chainlit.session import WebsocketSession
 
 # An answer that was being written when its chat was closed still adds its end.
 AFTER_S = 60.0
+# How long it may take to end before the session's files go; what it shows is kept there first.
+END_S = 10.0
 TRIM_EACH_S = 30.0
 
 
 def forget_with_sessions(after_s: float = AFTER_S) -> None:
-    """From now on a session that Chainlit deletes takes its messages along, `after_s` seconds later. Once a process."""
+    """From now on a session that Chainlit deletes takes its messages along, `after_s` seconds later. Once a process.
+
+    An answer that was stopped with it ends first: its foot is written into the session's files.
+    """
     delete: Any = WebsocketSession.delete
     if getattr(delete, "forgets", False):
         return
 
     async def delete_all(session: WebsocketSession) -> None:
+        if session.current_task is not None:
+            await asyncio.wait([session.current_task], timeout=END_S)
         await delete(session)
         asyncio.get_running_loop().call_later(after_s, chat_contexts.pop, session.id, None)
 

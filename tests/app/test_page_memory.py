@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -42,6 +43,33 @@ async def test_messages_go_with_their_session_and_others_stay(monkeypatch: pytes
     await other.delete()
     await _a_moment()
     assert "other" not in chat_contexts
+
+
+async def test_the_files_go_when_the_answer_that_was_being_written_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """New chat stops an answer, whose last words and foot are still put into the files of the session."""
+    monkeypatch.setattr(WebsocketSession, "delete", WebsocketSession.delete)
+    monkeypatch.setattr(WebsocketSession, "files_dir", tmp_path / "one")
+    forget_with_sessions(after_s=0.0)
+    kept: list[str] = []
+
+    async def answer() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            one.files_dir.mkdir()
+            await asyncio.sleep(0.05)
+            (one.files_dir / "foot").write_text("stopped")
+            kept.append((one.files_dir / "foot").read_text())
+
+    one = _session("one")
+    one.current_task = asyncio.create_task(answer())
+    await _a_moment()
+    one.current_task.cancel()
+    await one.delete()
+    assert kept == ["stopped"]
+    assert not one.files_dir.exists()
 
 
 @pytest.mark.skipif(not give_back(), reason="this C library gives memory back by itself, or never")

@@ -244,11 +244,13 @@ def test_a_write_that_fails_is_seen_in_the_chat(pages: Pages, page: Page) -> Non
     open_page(page, pages)
     with sqlite3.connect(pages.server.home / "chats.sqlite3") as connection:
         connection.execute("ALTER TABLE steps RENAME TO steps_away")
-    ask(page, CRANE, 1)
-    expect(page.get_by_text("This chat could not be kept")).to_have_count(1)
-    picture(page, "33-not-kept")
-    with sqlite3.connect(pages.server.home / "chats.sqlite3") as connection:
-        connection.execute("ALTER TABLE steps_away RENAME TO steps")
+    try:
+        ask(page, CRANE, 1)
+        expect(page.get_by_text("This chat could not be kept")).to_have_count(1)
+        picture(page, "33-not-kept")
+    finally:
+        with sqlite3.connect(pages.server.home / "chats.sqlite3") as connection:
+            connection.execute("ALTER TABLE steps_away RENAME TO steps")
     assert "was not kept: The chats in" in (pages.server.home / "logs" / "page.log").read_text()
 
 

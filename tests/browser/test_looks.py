@@ -261,6 +261,7 @@ def test_a_new_person_sets_a_password_and_logs_in_by_keyboard(place: Place, brow
     with context(browser, "light", WIDE) as held:
         page = held.new_page()
         page.goto(link(f"http://localhost:{place.port}", secret or ""))
+        expect(page.locator("input[type=password]")).to_be_focused()
         page.keyboard.type(PASSWORD)
         page.keyboard.press("Enter")
         page.wait_for_url("**/login*", timeout=30_000)  # both pages have a field for a password

@@ -162,6 +162,7 @@ def test_an_answer_that_nobody_can_see_any_more_is_stopped(served: Served, page:
     open_page(page, served)
     ask(page, "Tell me everything that the harbour handbook says about berths, fees, tides and the ferry, at length.")
     until(lambda: served.running_requests() > 0, 60, "the question did not reach the engine")
+    page.wait_for_url("**/thread/*")  # before, Chainlit would still go to the chat that it has just named
     page.click("#header #new-chat-button")
     until(lambda: served.running_requests() == 0, 5, "the engine goes on after New chat")
     expect(page.locator("#starters")).to_be_visible()
