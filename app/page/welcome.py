@@ -14,7 +14,6 @@ from app.page.words import language_of_browser, say
 from app.people.accounts import People
 from app.people.passwords import FEWEST_CHARACTERS, MOST_CHARACTERS
 from app.problem import Problem
-from app.words import Language
 
 PATH = "/readonce/welcome"
 _MOST_BYTES = 16_384
@@ -32,11 +31,11 @@ def welcome(people: Callable[[], People]) -> Callable[[Request], object]:
     """
 
     async def handler(request: Request) -> Response:
-        language = language_of_browser(request.headers.get("accept-language"))
+        sheet = _Sheet(request)
         if request.method == "GET":
             secret = request.query_params.get("link", "")
             name = await run_in_threadpool(people().whose_link, secret)
-            return _gone(language) if name is None else _form(language, name, secret)
+            return sheet.gone() if name is None else sheet.form(name, secret)
         body = bytearray()
         async for piece in request.stream():
             body += piece
@@ -46,41 +45,54 @@ def welcome(people: Callable[[], People]) -> Callable[[Request], object]:
         secret, password = (fields.get(key, [""])[0] for key in ("link", "password"))
         name = await run_in_threadpool(people().whose_link, secret)
         if name is None:
-            return _gone(language)
+            return sheet.gone()
         try:
             await run_in_threadpool(people().use_link, secret, password)
         except Problem as problem:
-            return _gone(language) if problem.code == "link_used" else _form(language, name, secret, again=True)
-        return RedirectResponse("/login", status_code=303)
+            return sheet.gone() if problem.code == "link_used" else sheet.form(name, secret, again=True)
+        return RedirectResponse(f"{sheet.root}/login", status_code=303)
 
     return handler
 
 
-def _form(language: Language, name: str, secret: str, again: bool = False) -> Response:
-    hint = say("password_hint", language, fewest=FEWEST_CHARACTERS)
-    words = f"""
-<h1>{html.escape(say("welcome", language, name=name))}</h1>
-<form method="post" action="{PATH}">
+class _Sheet:
+    """The page for one request, in its reader's language and the colours of the pages of documents."""
+
+    def __init__(self, request: Request) -> None:
+        self.root = str(request.scope.get("root_path", ""))
+        self.language = language_of_browser(request.headers.get("accept-language"))
+
+    def form(self, name: str, secret: str, again: bool = False) -> Response:
+        hint = self._say("password_hint", fewest=FEWEST_CHARACTERS)
+        words = f"""
+<h1>{self._say("welcome", name=name)}</h1>
+<form method="post" action="{html.escape(self.root + PATH)}">
 <input type="hidden" name="link" value="{html.escape(secret)}">
 <input type="text" name="username" value="{html.escape(name)}" autocomplete="username" hidden>
-<label for="password">{html.escape(say("new_password", language))}</label>
+<label for="password">{self._say("new_password")}</label>
 <input id="password" name="password" type="password" autocomplete="new-password" required autofocus
  minlength="{FEWEST_CHARACTERS}" maxlength="{MOST_CHARACTERS}" aria-describedby="hint">
-<p id="hint"{' role="alert"' if again else ""}>{html.escape(hint)}</p>
-<button>{html.escape(say("set_password", language))}</button>
+<p id="hint" class="{"notice" if again else "hint"}"{' role="alert"' if again else ""}>{hint}</p>
+<button class="first">{self._say("set_password")}</button>
 </form>"""
-    return _page(language, words, 422 if again else 200)
+        return self._page(words, 422 if again else 200)
 
+    def gone(self) -> Response:
+        return self._page(f"<h1>{self._say('link_gone')}</h1>", 404)
 
-def _gone(language: Language) -> Response:
-    return _page(language, f"<h1>{html.escape(say('link_gone', language))}</h1>", 404)
+    def _say(self, key: str, **values: object) -> str:
+        return html.escape(say(key, self.language, **values))
 
-
-def _page(language: Language, words: str, status: int) -> Response:
-    page = f"""<!doctype html><html lang="{language}"><meta charset="utf-8"><title>readonce</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<style>body{{font:1rem/1.5 system-ui,sans-serif;max-width:24rem;margin:15vh auto;padding:0 1rem}}
-h1{{font-size:1.3rem}}label,input,button{{display:block;width:100%;box-sizing:border-box;font:inherit}}
-input,button{{padding:.6rem;margin:.4rem 0}}[hidden]{{display:none}}</style>
-<main>{words}</main></html>"""
-    return HTMLResponse(page, status, headers={"cache-control": "no-store"})
+    def _page(self, words: str, status: int) -> Response:
+        root = html.escape(self.root)
+        page = f"""<!doctype html>
+<html lang="{self.language}"><head><meta charset="utf-8"><title>readonce</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="{root}/public/favicon.svg">
+<link rel="stylesheet" href="{root}/readonce/theme.css">
+<link rel="stylesheet" href="{root}/public/documents.css">
+</head><body>
+<header><a class="home" href="{root}/">readonce</a></header>
+<main class="alone">{words}</main>
+</body></html>"""
+        return HTMLResponse(page, status, headers={"cache-control": "no-store"})

@@ -200,11 +200,25 @@ def test_a_one_time_link_sets_a_password_in_the_browser(people: Desk, client: Te
     assert 'role="alert"' in short.text
     done = client.post(page_welcome.PATH, data={"link": words, "password": PASSWORD}, follow_redirects=False)
     assert (done.status_code, done.headers["location"]) == (303, "/login")
+    sheets = re.findall(r'<link rel="(?:stylesheet|icon)" href="([^"]+)">', form.text)
+    assert sheets == ["/public/favicon.svg", "/readonce/theme.css", "/public/documents.css"]
     assert people.people.log_in("anna", PASSWORD) is not None
     again = [client.get(page_welcome.PATH, params={"link": wrong}) for wrong in (words, "no such", "<script>")]
     again.append(client.post(page_welcome.PATH, data={"link": words, "password": PASSWORD}))
     assert {(answer.status_code, answer.text) for answer in again} == {(404, again[0].text)}
     assert client.post(page_welcome.PATH, content=b"x" * 100_000).status_code == 413
+
+
+def test_a_one_time_link_works_where_a_proxy_serves_the_page_below_a_folder(people: Desk, client: TestClient) -> None:
+    """All that the form names is below the folder too."""
+    below = TestClient(client.app, root_path="/below", client=("192.0.2.1", 50_000))
+    words = people.people.add(OF_THIS_MACHINE, "anna") or ""
+    form = below.get(page_welcome.PATH, params={"link": words})
+    named = re.findall(r'(?:href|action)="([^"]+)"', form.text)
+    assert f"/below{page_welcome.PATH}" in named
+    assert {each[: len("/below/")] for each in named} == {"/below/"}
+    done = below.post(page_welcome.PATH, data={"link": words, "password": PASSWORD}, follow_redirects=False)
+    assert done.headers["location"] == "/below/login"
 
 
 @pytest.mark.parametrize(
