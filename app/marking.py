@@ -11,6 +11,8 @@ from app.terms import CJK, terms
 AROUND_CHARACTERS = 240
 # Where no blank is nearer, as in Chinese, a cut falls where it falls.
 _LONG_WORD = 24
+_SIGNS = re.compile(r"^[ \t]{0,3}(?:#{1,6}[ \t]+|(?=[^\n]*---)[ \t|:-]+$)", re.MULTILINE)
+_BOLD = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w*])")
 _RUN = re.compile(rf"[{CJK}]+|[^\W_{CJK}]+(?:[-_.'/@:+][^\W_{CJK}]+)*")
 
 Span = tuple[int, int]
@@ -24,7 +26,7 @@ class Piece:
 
 def marked(text: str, question: str) -> tuple[Piece, ...]:
     """`text` around its first word of the question, cut to what one reads at a glance, such words marked."""
-    text = _folded(text)
+    text = _folded(_without_signs(text))
     spans = tuple(_spans(text, frozenset(terms(question))))
     first = max(0, (spans[0][0] if spans else 0) - AROUND_CHARACTERS)
     return _cut(text, spans, first, first + 3 * AROUND_CHARACTERS)
@@ -32,7 +34,7 @@ def marked(text: str, question: str) -> tuple[Piece, ...]:
 
 def window(text: str, question: str, characters: int = AROUND_CHARACTERS) -> tuple[Piece, ...]:
     """About so many `characters` of `text`, where most different words of the question stand; such words marked."""
-    text = _folded(text)
+    text = _folded(_without_signs(text))
     spans = tuple(_spans(text, frozenset(terms(question))))
     before = characters // 6
 
@@ -49,6 +51,11 @@ def whole(text: str, question: str) -> tuple[Piece, ...]:
     """All of `text`, its words of the question marked."""
     text = _folded(text)
     return _cut(text, tuple(_spans(text, frozenset(terms(question)))), 0, len(text))
+
+
+def _without_signs(text: str) -> str:
+    """`text` at a glance: without Markdown's headings, bold type and the line under a table's head."""
+    return _BOLD.sub(r"\1", _SIGNS.sub("", text))
 
 
 def _folded(text: str) -> str:

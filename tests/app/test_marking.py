@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.marking import AROUND_CHARACTERS, Piece, whole, window
+from app.marking import AROUND_CHARACTERS, Piece, marked, whole, window
 from app.terms import terms
 
 WORDS = st.sampled_from(["ferry", "Ferries,", "the", "quay", "06:40", "渡轮", "几点开船", "x" * 300, "of a long way"])
@@ -48,3 +50,11 @@ def test_a_window_ends_with_a_whole_word() -> None:
     text = "harbour " * 100
     shown = text_of(window(text, "quay"))
     assert set(shown.removesuffix(" …").split()) == {"harbour"}
+
+
+@pytest.mark.parametrize("shown", [window, marked])
+def test_at_a_glance_there_are_no_signs_of_markdown(shown: Callable[[str, str], tuple[Piece, ...]]) -> None:
+    """Headings, bold type and the line under a table's head; a power, a dunder and a list's dash stay."""
+    text = "## Berths\n**Fees** and 2**3\n| boat | fee |\n|:--|---:|\n| yawl | 12 |\n---\n- call `__init__` first"
+    assert text_of(shown(text, "fees")) == "Berths Fees and 2**3 | boat | fee | | yawl | 12 | - call `__init__` first"
+    assert text_of(whole(text, "fees")).startswith("## Berths **Fees**")
