@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from app.batch.bar import lasting
 from app.batch.blocks import Blocks, reading
 from app.batch.deadline import moment
-from app.batch.expected import asking, expected, span_of
-from app.batch.lengths import Lengths
 from app.batch.plan import Group
 from app.batch.pool import Pool
-from app.batch.rates import Rates
+from app.batch.timing.expected import asking, expected, span_of
+from app.batch.timing.lengths import Lengths
+from app.batch.timing.rates import Rates
 
 if TYPE_CHECKING:
     from app.batch.choice import Choice

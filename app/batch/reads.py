@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from app.batch.blocks import Blocks, reading
-from app.batch.clock import Clock
 from app.batch.link import EngineGoneError, Link
 from app.batch.plan import Group
 from app.batch.pool import Pool
 from app.batch.progress import Tally
+from app.batch.timing.clock import Clock
 from app.problem import Problem, tell
 
 if TYPE_CHECKING:

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING
 from app.batch.choice import Choices, Tell, choose
 from app.batch.cost import Cost, count, late_words
 from app.batch.deadline import on_time
-from app.batch.learnt import keep_seen, load_seen
-from app.batch.lengths import kind_of, lengths_of
 from app.batch.link import Link
 from app.batch.options import BatchOptions
 from app.batch.plan import Group, in_order
 from app.batch.pool import Pool, pool_of
 from app.batch.progress import Progress, Tally
 from app.batch.question import BatchAnswer, BatchQuestion
-from app.batch.rates import rates_of
 from app.batch.runner import Runner
 from app.batch.state import BatchLog, Logged
 from app.batch.stop import Stop
+from app.batch.timing.learnt import keep_seen, load_seen
+from app.batch.timing.lengths import kind_of, lengths_of
+from app.batch.timing.rates import rates_of
 from app.conversation import Turn
 from app.problem import Problem
 from engine.base import EngineError

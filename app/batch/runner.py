@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 from app.batch.ask import Asked, ask
 from app.batch.choice import Choice, failed
-from app.batch.clock import AnswerWatch, Clock
 from app.batch.deadline import on_time
-from app.batch.lengths import kind_of
 from app.batch.link import EngineGoneError, Link
 from app.batch.plan import Group
 from app.batch.pool import QUESTION_TOKENS, Pool
@@ -27,6 +25,8 @@ from app.batch.question import BatchAnswer
 from app.batch.reads import Reads
 from app.batch.schema import Schema
 from app.batch.stop import Stop
+from app.batch.timing.clock import AnswerWatch, Clock
+from app.batch.timing.lengths import kind_of
 from app.problem import Problem, tell
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from app.browse.deeds import actor, deed, detail
+from app.browse.audit_words import actor, deed, detail
 from app.browse.visit import Visit
 from app.people.audit import lines
 from app.problem import Problem

@@ -188,8 +188,8 @@ def _answer(wanted: _Wanted, columns: Columns) -> int:
 
 async def _cost(file: QuestionFile, options: BatchOptions, log: BatchLog | None) -> Cost:
     from app.batch.bar import batch_bar
-    from app.batch.measure import measure
     from app.batch.run import cost
+    from app.batch.timing.measure import measure
 
     assistant = await asyncio.to_thread(opened)
     try:

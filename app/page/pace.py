@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.batch.learnt import load_rates
+from app.batch.timing.learnt import load_rates
 
 if TYPE_CHECKING:
     from app.settings import Settings

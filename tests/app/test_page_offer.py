@@ -11,8 +11,8 @@ from rights_kit import owner
 
 from app.answer import Answer, Reading
 from app.assistant import Assistant
-from app.batch.clock import AnswerSeen, ReadSeen, Seen
-from app.batch.learnt import keep_seen
+from app.batch.timing.clock import AnswerSeen, ReadSeen, Seen
+from app.batch.timing.learnt import keep_seen
 from app.page.documents import Choice
 from app.page.offer import whole_offer
 from app.page.pace import Pace

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.batch.bar import figures, lasting
-from app.batch.clock import MEASURED, AnswerSeen, Clock, ReadSeen, Seen
 from app.batch.cost import Cost, Late, cost_words
-from app.batch.expected import Asking, asking, expected, span_of
-from app.batch.learnt import keep_seen, load_rates, load_seen
-from app.batch.lengths import Lengths, lengths_of
 from app.batch.progress import Progress
-from app.batch.rates import Rates, rates_of
+from app.batch.timing.clock import MEASURED, AnswerSeen, Clock, ReadSeen, Seen
+from app.batch.timing.expected import Asking, asking, expected, span_of
+from app.batch.timing.learnt import keep_seen, load_rates, load_seen
+from app.batch.timing.lengths import Lengths, lengths_of
+from app.batch.timing.rates import Rates, rates_of
 from app.settings import Settings
 
 COST = Cost(1_000, 50, 50, 50, 1_600_000, 40_000, 32_040_000, True)

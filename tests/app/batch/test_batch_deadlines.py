@@ -20,14 +20,14 @@ from test_batch_plan import chains, choice, flat
 
 from app.assistant import Assistant
 from app.batch.choice import Choice
-from app.batch.clock import AnswerSeen, ReadSeen, Seen
 from app.batch.deadline import due, moment
-from app.batch.learnt import keep_seen
 from app.batch.options import BatchOptions
 from app.batch.plan import in_order
 from app.batch.progress import Progress
 from app.batch.question import BatchAnswer, BatchQuestion
 from app.batch.run import cost, open_log, run
+from app.batch.timing.clock import AnswerSeen, ReadSeen, Seen
+from app.batch.timing.learnt import keep_seen
 from app.commands import batch as commands_batch
 from app.settings import Settings
 from engine.fake import FakeEngine

@@ -20,11 +20,11 @@ from platformdirs import user_cache_dir
 from app.answer import Answer
 from app.assistant import Assistant
 from app.batch.cost import cost_words
-from app.batch.measure import measure
 from app.batch.options import BatchOptions
 from app.batch.progress import Progress
 from app.batch.question import BatchAnswer, BatchQuestion
 from app.batch.run import cost, run
+from app.batch.timing.measure import measure
 from app.settings import Settings
 
 pytestmark = pytest.mark.engine

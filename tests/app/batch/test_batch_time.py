@@ -13,14 +13,14 @@ from batch_kit import add_documents, assistant_of
 from pace_kit import ANSWER_S, PROMPT_TOKEN_S, STEP_S, SteppedEngine, run, side_by_side
 
 from app.assistant import Assistant
-from app.batch.clock import MEASURED
 from app.batch.cost import Cost, cost_words
-from app.batch.learnt import load_rates, load_seen
-from app.batch.measure import measure
 from app.batch.options import BatchOptions
 from app.batch.question import BatchQuestion
 from app.batch.run import cost
 from app.batch.run import run as run_batch
+from app.batch.timing.clock import MEASURED
+from app.batch.timing.learnt import load_rates, load_seen
+from app.batch.timing.measure import measure
 from app.settings import Settings
 from engine.base import Prompt
 from engine.fake import FakeEngine

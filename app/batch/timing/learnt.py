@@ -10,8 +10,8 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from app.batch.clock import AnswerSeen, ReadSeen, Seen
-from app.batch.rates import Rates, rates_of
+from app.batch.timing.clock import AnswerSeen, ReadSeen, Seen
+from app.batch.timing.rates import Rates, rates_of
 
 if TYPE_CHECKING:
     from app.settings import Settings

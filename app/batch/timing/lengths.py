@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.batch.clock import MEASURED, AnswerSeen
+from app.batch.timing.clock import MEASURED, AnswerSeen
 
 if TYPE_CHECKING:
     from app.batch.options import BatchOptions

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
 
-from app.batch.clock import MEASURED, AnswerSeen, ReadSeen, Seen
-from app.batch.level import Level, Measured, level
-from app.batch.line import Point, is_another_time, line
+from app.batch.timing.clock import MEASURED, AnswerSeen, ReadSeen, Seen
+from app.batch.timing.level import Level, Measured, level
+from app.batch.timing.line import Point, is_another_time, line
 
 S = TypeVar("S", ReadSeen, AnswerSeen)
 

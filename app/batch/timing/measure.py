@@ -12,8 +12,8 @@ import random
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from app.batch.clock import MEASURED, Clock, Seen
-from app.batch.learnt import keep_seen
+from app.batch.timing.clock import MEASURED, Clock, Seen
+from app.batch.timing.learnt import keep_seen
 from app.put import streamed
 from engine.base import EngineError, Finish, Prefix, Prompt, Sampling
 

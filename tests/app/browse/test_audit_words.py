@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.browse.deeds import deed
+from app.browse.audit_words import deed
 
 
 @pytest.mark.parametrize(

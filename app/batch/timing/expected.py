@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from app.batch.lengths import Lengths
-from app.batch.rates import Rates
+from app.batch.timing.lengths import Lengths
+from app.batch.timing.rates import Rates
 
 # Of an estimate that nothing stands behind.
 _LARGEST_ERROR = 0.6
