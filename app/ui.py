@@ -26,6 +26,7 @@ from app import web
 from app.api.routes import api, ready
 from app.browse.beginning import chosen_questions
 from app.browse.routes import place_of, routes
+from app.browse.visit import no_such_chat
 from app.conversation import Conversation
 from app.page import adding as page_adding
 from app.page import again as page_again
@@ -41,6 +42,7 @@ from app.page.adding import add_on_page
 from app.page.adding import files_state as state_of_files
 from app.page.answer import Asked, answer_on_page
 from app.page.assets import assets
+from app.page.chat_page import chat_page
 from app.page.chat_rights import ChatRights
 from app.page.discreet import keep_secrets_out_of_logs
 from app.page.door import PageDoor
@@ -134,6 +136,7 @@ if chainlit_server.app.middleware_stack is None:  # Already built where `chainli
         assets(Path(chainlit_server.build_dir) / "assets"),
         Route(page_welcome.PATH, page_welcome.welcome(lambda: desk.people), methods=["GET", "POST"]),
         *page_kept.routes(history, rights.may_view(history), root_path),
+        chat_page(history, rights.may_view(history), chainlit_server.serve, no_such_chat, root_path),
         *routes(place),
     ]
     chainlit_server.app.add_exception_handler(Problem, page_kept.told)

@@ -55,6 +55,7 @@ HEADERS = {
 SOON_MS, LATER_MS = 1_000, 3_000
 _STATUS = {
     "not_found": 404,
+    "no_such_chat": 404,
     "not_allowed": 403,
     "not_logged_in": 401,
     "foreign_form": 403,
@@ -140,7 +141,7 @@ def answered(place: Place, handler: Handler) -> Callable[[Request], Awaitable[Re
             return await handler(Visit(request, place, member, language))
         except Exception as error:  # The one place where these pages tell what went wrong.
             problem = tell(error) or Problem("unforeseen", explain(error, place.host.settings.home, language))
-            return _refusal(request, problem, language)
+            return refusal(request, problem, language)
 
     return answer
 
@@ -154,7 +155,8 @@ def _refuse_foreign(request: Request, language: Language) -> None:
         raise Problem("foreign_form", say("foreign_form", language))
 
 
-def _refusal(request: Request, problem: Problem, language: Language) -> Response:
+def refusal(request: Request, problem: Problem, language: Language) -> Response:
+    """A page with the problem's sentence, or JSON for a page's own script."""
     status = _STATUS.get(problem.code, 422)
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse({"problem": problem.message, "code": problem.code}, status, HEADERS)
@@ -162,10 +164,16 @@ def _refusal(request: Request, problem: Problem, language: Language) -> Response
     if status == 401:
         return RedirectResponse(f"{root}/login", 303, HEADERS)
     # Of a page that is not there no more is said than that: neither what it would be nor whose.
-    sentence = say("nothing_here", language) if status == 404 else problem.message
+    sentence = say("nothing_here", language) if problem.code == "not_found" else problem.message
     stranger = Stranger(root, language, say=lambda key, **values: say(key, language, **values))
     html = _templates().get_template("refusal.html").render(visit=stranger, sentence=sentence, **_tools(language))
     return HTMLResponse(html, status, HEADERS)
+
+
+async def no_such_chat(request: Request) -> Response:
+    """What opens in place of a chat that is not there, or not the caller's."""
+    language = language_of_browser(request.headers.get("accept-language"))
+    return refusal(request, Problem("no_such_chat", say("no_such_chat", language)), language)
 
 
 def _tools(language: Language) -> dict[str, Any]:

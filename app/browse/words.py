@@ -14,6 +14,10 @@ _WORDS: dict[str, tuple[str, str]] = {
     "you_are": ("Logged in as {name}", "已登录：{name}"),
     "back": ("Back", "返回"),
     "nothing_here": ("There is nothing here.", "这里没有内容。"),
+    "no_such_chat": (
+        "There is no such chat of yours: it was deleted, or it is somebody else's.",
+        "您没有此对话：它已被删除，或属于他人。",
+    ),
     "went_wrong": ("That did not work", "未能完成"),
     "foreign_form": (
         "This form was not sent by this page: open it here and send it again.",

@@ -151,6 +151,9 @@ def test_a_chat_is_its_persons_own_and_tells_of_a_base_that_was_lost(
     sidebar(ben)
     expect(ben.get_by_text("great bell")).to_have_count(0)
     assert ben.request.get(address.replace("/thread/", "/project/thread/")).status in (401, 404)
+    ben.goto(address)
+    expect(ben.get_by_role("alert")).to_contain_text("There is no such chat of yours")
+    picture(ben, "36-others-chat")
     host, thread_id = address.split("/thread/")
     shared = {"threadId": thread_id, "isShared": True}
     own = {"origin": host}  # as the page itself says it
