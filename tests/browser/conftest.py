@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from browser_kit import CHROMIUM, FLAGS, Served, Server, free_port
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+# Where something has to come true: on a busy machine a browser takes its time. A wait that holds costs nothing.
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,7 @@ def test_stop_ends_the_answer_on_the_page_and_in_the_engine(served: Served, page
     until(lambda: page.locator(".ai-message").count() > 0 and len(last_answer(page)) > 60, 60, "no words came")
     page.click("#stop-button")
     expect(page.get_by_test_id("stopped")).to_be_visible(timeout=10_000)
-    until(lambda: served.running_requests() == 0, 5, "the engine goes on after Stop")
+    until(lambda: served.running_requests() == 0, 15, "the engine goes on after Stop")
     assert len(last_answer(page)) > 60
     assert "manually" not in page.locator("body").inner_text()
     assert receipts(page) == []
@@ -164,7 +164,7 @@ def test_an_answer_that_nobody_can_see_any_more_is_stopped(served: Served, page:
     until(lambda: served.running_requests() > 0, 60, "the question did not reach the engine")
     page.wait_for_url("**/thread/*")  # before, Chainlit would still go to the chat that it has just named
     page.click("#header #new-chat-button")
-    until(lambda: served.running_requests() == 0, 5, "the engine goes on after New chat")
+    until(lambda: served.running_requests() == 0, 15, "the engine goes on after New chat")
     expect(page.locator("#starters")).to_be_visible()
     expect(page.locator("#mode-picker-trigger-document")).to_be_visible()
     assert page.locator(".step").count() == 0
