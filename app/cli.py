@@ -17,6 +17,7 @@ from app.commands import batch as many
 from app.commands import bench as benchmark
 from app.commands import documents, engine, files, questions
 from app.commands import fit as sizes
+from app.commands import hold as holding
 from app.commands import kb as bases
 from app.commands import keep as keeping
 from app.commands import people as members
@@ -57,6 +58,8 @@ app.command(rich_help_panel="Questions")(questions.demo)
 app.add_typer(questions.evaluate, name="eval", rich_help_panel="Questions")
 app.command(rich_help_panel="Engine")(engine.serve)
 app.command(rich_help_panel="Engine")(engine.status)
+app.command(rich_help_panel="Engine")(holding.warm)
+app.command(rich_help_panel="Engine")(holding.free)
 app.command(rich_help_panel="Engine")(engine.engine)
 app.command(rich_help_panel="Engine")(sizes.fit)
 app.add_typer(benchmark.measuring, name="bench", rich_help_panel="Engine")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from app.plan import Plan
+from app.holding import hold, let_go
 from app.problem import Problem
-from app.reader import parse_name
 
 if TYPE_CHECKING:
     from app.browse.visit import Visit
@@ -23,10 +22,8 @@ async def pin(visit: Visit, document: StoredDocument) -> None:
         EngineError: `pins_full`, `does_not_fit`: what came before is kept.
     """
     reader = await _reader(visit)
-    for section in await asyncio.to_thread(visit.member.assistant.corpus.sections, document.id):
-        planned = Plan(document, (section,), False, 1)
-        read = await asyncio.to_thread(reader.read, planned, document.kb)
-        await reader.engine.cache_prefix(read.prefix, pin=True, wait=False)
+    async for _ in hold(reader, visit.member.assistant.corpus, document, pin=True, wait=False):
+        pass
 
 
 async def free(visit: Visit, document: StoredDocument) -> None:
@@ -36,12 +33,7 @@ async def free(visit: Visit, document: StoredDocument) -> None:
         Problem: `cannot_hold`, `engine_starting`.
     """
     await _reader(visit)
-
-    def is_meant(name: str) -> bool:
-        parsed = parse_name(name)
-        return parsed is not None and parsed[:2] == (document.kb, document.name)
-
-    await asyncio.to_thread(visit.member.assistant.power.free, document.kb, is_meant)
+    await asyncio.to_thread(let_go, visit.member.assistant.power, document)
 
 
 async def _reader(visit: Visit) -> Reader:

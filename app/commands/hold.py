@@ -1,0 +1,141 @@
+"""Decides how the commands about what the engine holds speak: warm, free. They only translate."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app import terminal
+from app.commands.documents import Jsonl, Kb, opened
+from app.commands.questions import say_whether_it_stays
+from app.problem import Problem
+from engine.base import EngineError
+from ingest.document import IngestError
+
+if TYPE_CHECKING:
+    from app.assistant import Assistant
+    from app.reader import Reader
+    from engine.base import Handle
+    from ingest.store import StoredDocument
+
+DocumentsWords = Annotated[
+    list[str], typer.Argument(metavar="DOC...", help="Ids, beginnings of ids, file names or titles.")
+]
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """A document that the engine holds, as `--jsonl` prints it.
+
+    Attributes:
+        resident_tokens: None where the engine does not tell.
+    """
+
+    doc_id: str
+    name: str
+    sections: int
+    tokens: int
+    resident_tokens: int | None
+    pinned: bool
+
+
+def warm(
+    docs: DocumentsWords,
+    pin: Annotated[bool, typer.Option("--pin", help="Keep it, whatever else is read, until `readonce free`.")] = False,
+    kb: Kb = "default",
+    jsonl: Jsonl = False,
+) -> None:
+    """Read documents ahead, so that the first question on them finds them cached; the engine is started if need be."""
+    failed = asyncio.run(_warm(docs, pin, kb, jsonl))
+    if failed:
+        raise typer.Exit(terminal.FAILED if failed == len(docs) else terminal.SOME_FAILED)
+
+
+async def _warm(docs: list[str], pin: bool, kb: str, jsonl: bool) -> int:
+    """How many could not be held; each has been told."""
+    assistant = await asyncio.to_thread(opened)
+    failed, reader = 0, None
+    try:
+        with terminal.steps() as steps:
+            for words in docs:
+                try:
+                    document = await asyncio.to_thread(_with_text, assistant, words, kb)
+                except (Problem, IngestError) as error:
+                    terminal.complain(Problem(error.code, error.message))
+                    failed += 1
+                    continue
+                reader = reader or await _reader(assistant, steps)
+                try:
+                    held = await _held(assistant, reader, document, pin, steps)
+                except EngineError as error:
+                    steps.done()
+                    terminal.complain(Problem(error.code, f"“{document.title}”: {error.message}"))
+                    failed += 1
+                    continue
+                steps.done()
+                _print(held, document, jsonl)
+    finally:
+        await assistant.close()
+    if reader is not None:
+        say_whether_it_stays(assistant.power)
+    return failed
+
+
+def _with_text(assistant: Assistant, words: str, kb: str) -> StoredDocument:
+    document = assistant.find(words, kb)
+    if not assistant.corpus.sections(document.id):
+        raise Problem("no_text", f"“{document.title}” has no text that could be read ahead.")
+    return document
+
+
+async def _reader(assistant: Assistant, steps: terminal.Steps) -> Reader:
+    reader = await assistant.reader(steps)
+    if not reader.engine.features.handles:
+        raise Problem("cannot_hold", f"This engine keeps nothing by name. {reader.engine.features.off}".strip())
+    return reader
+
+
+async def _held(
+    assistant: Assistant, reader: Reader, document: StoredDocument, pin: bool, steps: terminal.Steps
+) -> Warmed:
+    from app.holding import hold
+
+    handles: list[Handle] = []
+    sections = len(await asyncio.to_thread(assistant.corpus.sections, document.id))
+    steps.busy(f"Reading “{document.title}”")
+    async for one in hold(reader, assistant.corpus, document, pin=pin):
+        handles.append(one.handle)
+        steps.busy(f"Reading “{document.title}”: {len(handles)} of {sections}")
+    resident = [handle.resident_tokens for handle in handles if handle.resident_tokens is not None]
+    return Warmed(
+        document.id,
+        document.name,
+        sections,
+        sum(handle.num_tokens for handle in handles),
+        sum(resident) if len(resident) == sections else None,
+        pin,
+    )
+
+
+def _print(held: Warmed, document: StoredDocument, jsonl: bool) -> None:
+    if jsonl:
+        terminal.print_json(asdict(held))
+        return
+    resident = "" if held.resident_tokens is None else f", {held.resident_tokens:,} of them held now"
+    kept = "kept until it is freed" if held.pinned else "warm"
+    counted = terminal.count(held.sections, "section")
+    terminal.out().print(terminal.safe(f"“{document.title}” is {kept}: {counted}, {held.tokens:,} tokens{resident}."))
+
+
+def free(docs: DocumentsWords, kb: Kb = "default") -> None:
+    """Let documents go: their next question reads them again. Starts no engine."""
+    from app.holding import let_go
+
+    assistant = opened()
+    for document in [assistant.find(words, kb) for words in docs]:
+        num_freed = let_go(assistant.power, document)
+        told = f"“{document.title}” was let go." if num_freed else f"Nothing of “{document.title}” is held."
+        terminal.out().print(terminal.safe(told))

@@ -1,0 +1,77 @@
+"""`warm` has documents read and kept before anybody asks, `free` lets them go; both say what became of each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from library import LIBRARY, FakePower, Run, long_text, write
+
+from engine.base import Features
+from engine.fake import FakeEngine
+
+
+@pytest.fixture
+def run(power: FakePower, command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Commands run over the fake engine, in whose sections a long document has several."""
+    monkeypatch.setattr("app.power.Power", lambda settings: power)
+    monkeypatch.setenv("READONCE_SECTION_TOKENS", "700")
+    return command
+
+
+def test_all_of_a_document_is_warm_before_its_first_question(run: Run, tmp_path: Path, engine: FakeEngine) -> None:
+    """Each section is read once, under the name that questions have for it; the question computes its own words."""
+    run("add", str(write(tmp_path, "pumps.md", long_text(4))))
+    code, out, _ = run("warm", "pumps.md", "--jsonl")
+    row = json.loads(out)
+    names = [call.prompt.prefix.name for call in engine.calls]
+    assert code == 0
+    assert row["sections"] == len(names) > 1
+    assert len(set(names)) == len(names)
+    assert (row["name"], row["pinned"]) == ("pumps.md", False)
+    assert 0 <= row["tokens"] - row["resident_tokens"] < 32 * len(names)  # whole blocks are held
+    code, out, _ = run("ask", "How fast does pump Dogwood run?", "--json")
+    receipt = json.loads(out)["receipt"]
+    assert receipt["prompt_tokens"] - receipt["cached_tokens"] < 100
+    assert engine.calls[-1].prompt.prefix.name in names
+
+
+def test_what_is_pinned_stays_and_what_is_freed_is_read_again(run: Run, tmp_path: Path, engine: FakeEngine) -> None:
+    """`free` says whether anything was held, and starts no engine."""
+    run("add", str(write(tmp_path, "library.md", LIBRARY)))
+    code, out, _ = run("free", "library.md")
+    assert (code, out.strip()) == (0, "Nothing of “The Marsh Lane Library” is held.")
+    code, out, _ = run("warm", "library.md", "--pin")
+    assert code == 0
+    assert out.startswith("“The Marsh Lane Library” is kept until it is freed: 1 section, ")
+    prefix = engine.calls[-1].prompt.prefix
+    assert engine._named._kept[prefix.id].held is not None
+    num_calls = len(engine.calls)
+    assert run("free", "library.md")[:2] == (0, "“The Marsh Lane Library” was let go.\n")
+    assert len(engine.calls) == num_calls
+    assert json.loads(run("ask", "What does a card cost?", "--json")[1])["receipt"]["cached_tokens"] < 32
+
+
+def test_a_bad_name_among_good_ones_is_told_and_the_others_are_read(
+    run: Run, tmp_path: Path, engine: FakeEngine
+) -> None:
+    """Exit code 3; where nothing could be held, 1, and no engine is started."""
+    run("add", str(write(tmp_path, "library.md", LIBRARY)))
+    code, out, err = run("warm", "nothing.md", "library.md")
+    assert code == 3
+    assert "nothing.md" in err
+    assert out.startswith("“The Marsh Lane Library” is warm: ")
+    num_calls = len(engine.calls)
+    code, out, err = run("warm", "nothing.md")
+    assert (code, out, len(engine.calls)) == (1, "", num_calls)
+
+
+def test_an_engine_that_keeps_nothing_by_name_is_told(
+    run: Run, tmp_path: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeEngine, "features", Features(False, "Start it with VLLM_PLUGINS=readonce."))
+    run("add", str(write(tmp_path, "library.md", LIBRARY)))
+    code, out, err = run("warm", "library.md")
+    assert (code, out) == (1, "")
+    assert "This engine keeps nothing by name. Start it with VLLM_PLUGINS=readonce." in err
