@@ -67,6 +67,8 @@ def opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest]]:
         try:
             if MANIFEST_NAME not in archive.namelist():
                 raise _not_a_backup(path, "it has no list of its files")
+            if any(member.header_offset < 0 for member in archive.infolist()):
+                raise _damaged(path, "a file in it would lie before its beginning")
             if archive.getinfo(MANIFEST_NAME).file_size > _MOST_MANIFEST_BYTES:
                 raise _damaged(path, "its list of files is too long")
             manifest = msgspec.json.decode(archive.read(MANIFEST_NAME), type=Manifest)

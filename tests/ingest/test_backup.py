@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import struct
 import zipfile
 from collections.abc import Callable
 from contextlib import closing
@@ -155,6 +156,18 @@ def test_a_damaged_backup_is_refused_or_does_no_harm(home, archive, tmp_path_fac
         assert contents(folder / "home") == contents(home)
     else:
         assert [path.name for path in folder.iterdir()] == ["b.zip"]
+
+
+def test_a_backup_whose_files_lie_before_its_beginning_is_damaged(archive, tmp_path):
+    """The last record says where the list of files begins; all their places are counted from there."""
+    damaged = bytearray(archive.read_bytes())
+    at = damaged.rfind(b"PK\x05\x06") + 16
+    damaged[at : at + 4] = struct.pack("<I", struct.unpack_from("<I", damaged, at)[0] + 32)
+    (tmp_path / "b.zip").write_bytes(damaged)
+    with pytest.raises(IngestError) as caught:
+        restore(tmp_path / "b.zip", tmp_path / "home")
+    assert caught.value.code == "backup_damaged"
+    assert [path.name for path in tmp_path.iterdir()] == ["b.zip"]
 
 
 def rewritten(archive: Path, target: Path, change: Callable[[dict[str, object]], None], **files: bytes) -> Path:
