@@ -162,7 +162,7 @@ def test_a_backup_whose_files_lie_before_its_beginning_is_damaged(archive, tmp_p
     """The last record says where the list of files begins; all their places are counted from there."""
     damaged = bytearray(archive.read_bytes())
     at = damaged.rfind(b"PK\x05\x06") + 16
-    damaged[at : at + 4] = struct.pack("<I", struct.unpack_from("<I", damaged, at)[0] + 32)
+    damaged[at : at + 4] = struct.pack("<I", struct.unpack_from("<I", damaged, at)[0] + len(damaged))
     (tmp_path / "b.zip").write_bytes(damaged)
     with pytest.raises(IngestError) as caught:
         restore(tmp_path / "b.zip", tmp_path / "home")
