@@ -9,8 +9,9 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-# No test fails because its machine is busy.
-settings.register_profile("readonce", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No test fails because its machine is busy, and each run tries the same; `--hypothesis-profile=random` tries others.
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("readonce", settings.get_profile("random"), derandomize=True)
 settings.load_profile("readonce")
 
 # A shell ignores Ctrl-C for what it starts in the background, and every child inherits that; tests send it to children.
