@@ -42,6 +42,8 @@ _KEPT_CALLS = 256
 
 # What stands around a question once special tokens are left out.
 _USER, _ANSWER = "user\n", "assistant"
+# What questions wait for: answers and other wordings, and how likely a passage makes them.
+_TIMED = "/generate", "/completions"
 _BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 
 
@@ -132,6 +134,12 @@ class FakeBridge:
         told = self._tokenizer.decode(prompt.tail_ids).rsplit(_USER, 1)[-1].strip()
         return told.removesuffix(_ANSWER).strip().rsplit("\n", 1)[-1]
 
+    def note_weighed(self, token_ids: Sequence[int]) -> None:
+        """Such a prompt ends with what the model would ask: the question that a passage is weighed for."""
+        took = _took.get()
+        if took is not None:
+            took.question = self._tokenizer.decode(token_ids).rsplit(f"{_ANSWER}\n", 1)[-1].strip()
+
     def _quoting(self, prompt: Prompt) -> str:
         """The sentence that shares most words with the question, and its paragraph's number."""
         wanted = _words(self._question(prompt))
@@ -187,14 +195,14 @@ class Foreseen:
 
 
 class Timed:
-    """ASGI middleware around the routes: how long each question took in this process, its wait at the door too."""
+    """ASGI middleware around the routes: how long each call of a question took here, its wait at the door too."""
 
     def __init__(self, app: ASGIApp, done: list[Took]) -> None:
         self.app = app
         self.done = done
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].endswith("/generate"):
+        if scope["type"] != "http" or not scope["path"].endswith(_TIMED):
             await self.app(scope, receive, send)
             return
         took = Took(time.monotonic())
@@ -262,7 +270,7 @@ def app_of(model_folder: Path, state: Path, delays: Delays) -> Starlette:
             Route("/v1/models", models),
             Route("/metrics", metrics),
             Route("/took", took),
-            fake_completions.route(bridge.engine),
+            fake_completions.route(bridge.engine, bridge.note_weighed),
         ],
         middleware=[Middleware(Timed, done=done)],
         lifespan=running,

@@ -62,6 +62,20 @@ async def test_an_answer_quotes_the_sentence_that_is_asked_for(http: httpx.Async
     assert (await http.get("/took")).json() == []
 
 
+async def test_what_a_question_waits_for_besides_its_answer_is_timed_too(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """A passage that is weighed for it: the model would ask just that."""
+    layout = Layout(tokenizer)
+    asked = layout.ask(layout.prefix(()), "Passage:\nBerta keeps the lock.\n\nWhich question does this passage answer?")
+    ids = [*asked.token_ids, *tokenizer.encode_text("Who keeps the lock?")]
+    body = {"prompt": ids, "max_tokens": 1, "prompt_logprobs": 0}
+    app = app_of(tokenizer.folder, tmp_path / "state", Delays())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://fake") as http:
+        assert (await http.post("/v1/completions", json=body)).status_code == 200
+        (took,) = (await http.get("/took")).json()
+    assert took["question"] == "Who keeps the lock?"
+    assert 0 < took["first_s"] <= took["total_s"]
+
+
 def test_every_prediction_of_it_is_counted() -> None:
     """Right and wrong ones, as /v1/cache tells them."""
     residency = FakeResidency(BlockCache(8, 4))
