@@ -18,6 +18,7 @@ from ingest.identity import check_identity, identity
 from ingest.index import IndexHome
 from ingest.language import language_of
 from ingest.questions import Questions
+from ingest.recent import RecentHits
 from ingest.roster import Rosters
 from ingest.scope import Scope, Scopes
 from ingest.vectors import NearestPassages
@@ -54,7 +55,7 @@ class Hit:
 
 
 class Lookup:
-    """What a search looks things up in: copies in memory that follow the store, and the last questions' vectors.
+    """What a search looks things up in: copies in memory that follow the store, the last questions' vectors and hits.
 
     Safe for several threads.
     """
@@ -64,6 +65,7 @@ class Lookup:
         self.scopes = Scopes()
         self.nearest = NearestPassages(home)
         self.questions = Questions()
+        self.recent = RecentHits()
 
 
 def search(

@@ -12,8 +12,10 @@ from ingest.dictionary import LANGUAGES, Concept, Dictionary
 from ingest.document import IngestError
 from ingest.embed import Embedder
 from ingest.embed_choice import Embedders
+from ingest.identity import base_id, generation
 from ingest.language import language_of
 from ingest.neighbours import PASSAGES_A_PLACE, places
+from ingest.recent import Searched
 from ingest.rerank import MOST_READ, MOST_WEIGHED, Reranker, Weigh, reranked, weighed
 from ingest.scope import ANYTHING, Filters, Scope
 from ingest.search import Hit, Lookup, search
@@ -82,16 +84,29 @@ class SearchedShelf(Shelf):
     def _searched(
         self, question: str, scope: Scope, k: int, also: Sequence[str], across: bool, weigh: Weigh | None
     ) -> tuple[Hit, ...]:
-        embedder = self.embedder
-        concepts = self._concepts(question, self.languages(scope.kb, scope.doc_ids)) if across else {}
         most_read = MOST_READ if self._reranker is not None else 0 if weigh is None else MOST_WEIGHED
-        with self._database.reading() as connection:
-            hits = search(connection, self._lookup, embedder, question, scope, max(k, most_read), also, concepts)
+        hits = self._looked_up(question, scope, max(k, most_read), tuple(also), across)
         if self._reranker is not None:
             hits = reranked(self._reranker, question, hits)
         elif weigh is not None:
             hits = weighed(weigh, hits)
         return hits[:k]
+
+    def _looked_up(self, question: str, scope: Scope, k: int, also: tuple[str, ...], across: bool) -> tuple[Hit, ...]:
+        embedder = self.embedder
+        concepts: dict[str, tuple[Concept, ...]] | None = None
+        while True:
+            with self._database.reading() as connection:
+                state = base_id(connection), generation(connection)
+                searched = Searched(*state, embedder.name, question, scope, k, also, across)
+                hits = self._lookup.recent.get(searched)
+                if hits is None and (concepts is not None or not across):
+                    hits = search(connection, self._lookup, embedder, question, scope, k, also, concepts)
+                    self._lookup.recent.keep(searched, hits)
+            if hits is not None:
+                return hits
+            # Outside the transaction: the dictionary may take a while, and the state is looked at again.
+            concepts = self._concepts(question, self.languages(scope.kb, scope.doc_ids))
 
     def _concepts(self, question: str, languages: Sequence[str]) -> dict[str, tuple[Concept, ...]]:
         """What a question asks about, by language, where one of `languages` is another that the dictionary knows."""
