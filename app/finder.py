@@ -83,18 +83,21 @@ class Finder:
         always = switch == "always"
         if switch == "off" or (planned.certain and not always):
             return planned
-        planned = await asyncio.to_thread(choose, across=True)
         if switch == "dictionary":
-            return planned
-        if planned.sections or always:
-            await start()
+            return await asyncio.to_thread(choose, across=True)
+        if self._reader() is None:
+            planned = await asyncio.to_thread(choose, across=True)
+            if planned.sections or always:
+                await start()
         async with self._at_hand() as at_hand:
             if at_hand is None:
                 return planned
             languages = await asyncio.to_thread(self._corpus.languages, kb, None if doc_id is None else [doc_id])
             earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
             until = asyncio.get_running_loop().time() + self._settings.search_help_s
-            also = await self._help.wordings(*at_hand, question, kb=kb, languages=languages, earlier=earlier)
+            also = await self._help.wordings(
+                *at_hand, question, kb=kb, languages=languages, earlier=earlier, heard=self._prepare_soon
+            )
             found: list[str] = []
             planned = await asyncio.to_thread(choose, also=also, across=True, weigh=noting(found))
             left_s = until - asyncio.get_running_loop().time()
@@ -104,6 +107,11 @@ class Finder:
         return (
             await asyncio.to_thread(choose, also=also, across=True, weigh=looking_up(by_text)) if by_text else planned
         )
+
+    def _prepare_soon(self, wording: str) -> None:
+        """Has a wording embedded while the engine is still at the next; what fails is told by the search itself."""
+        preparing = asyncio.ensure_future(asyncio.to_thread(self._corpus.prepare, wording))
+        preparing.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     @asynccontextmanager
     async def _at_hand(self) -> AsyncGenerator[tuple[Engine, Tokenizer] | None, None]:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -62,18 +62,27 @@ class SearchHelp:
         kb: str,
         languages: Sequence[str],
         earlier: Sequence[str] = (),
+        heard: Callable[[str], object] = lambda text: None,
     ) -> tuple[str, ...]:
         """Further wordings of `question`: in the other `languages` of what is searched, and in other words.
 
         Args:
             kb: Whose question it is: what the engine caches of it is shared with no other base.
             earlier: The questions that it leans on, oldest first.
+            heard: Called with each wording as soon as it is there, while others are still waited for.
         """
         whole = as_one(earlier, question)
         asked = list(self._wanted(whole, languages))
         if not asked:
             return ()
-        tasks = [asyncio.create_task(self._said(engine, tokenizer, one, kb)) for one in asked]
+
+        async def said_by_model(one: _Asked) -> str | None:
+            text = usable(await self._said(engine, tokenizer, one, kb), one.question, one.language)
+            if text is not None:
+                heard(text)
+            return text
+
+        tasks = [asyncio.create_task(said_by_model(one)) for one in asked]
         try:
             await asyncio.wait(tasks, timeout=self._timeout_s)
         finally:
@@ -83,12 +92,10 @@ class SearchHelp:
         texts = []
         for one, result in zip(asked, said, strict=True):
             if isinstance(result, str):
-                text = usable(result, one.question, one.language)
-                if text is not None:
-                    texts.append(text)
+                texts.append(result)
             elif isinstance(result, EngineError):
                 _log.info("The search goes on without %s: %s", one.wording.name, result.message)
-            elif not isinstance(result, asyncio.CancelledError):
+            elif result is not None and not isinstance(result, asyncio.CancelledError):
                 raise result
         return tuple(texts)
 

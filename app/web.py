@@ -22,6 +22,9 @@ FILES = "chainlit.md", "chainlit_zh-CN.md", "public", ".chainlit/config.toml"
 STOP_S = 3
 # Longer than programs keep a connection that rests: one that asks again is not to find it closed at that moment.
 IDLE_S = 75
+# How long a thread may keep the interpreter from the others (5 ms by default). A question's vector is a hundred short
+# calls, each of which waits that long behind whoever computes: with 200 people at once p95 fell from 98 to 75 ms.
+SWITCH_S = 0.0005
 
 _chosen: Settings | None = None
 
@@ -143,6 +146,7 @@ def _run(host: str, port: int) -> None:
     config.run.module_name = str(Path(__file__).resolve().parent / "ui.py")
     load_module(config.run.module_name)
     ensure_jwt_secret()
+    sys.setswitchinterval(SWITCH_S)
     served = behind_proxies(app, settings().login_proxies)
     server = Server(
         uvicorn.Config(

@@ -1,12 +1,14 @@
-"""Decides which questions need no embedding: those that were embedded a moment ago.
+"""Decides which questions need no embedding: those that were embedded a moment ago, or are being embedded now.
 
-One question is searched up to three times: by its own words, with the dictionary, and in the model's other words.
+One question is searched up to four times: by its own words, with the dictionary, in the model's other words, and with
+what the model makes of the order.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from concurrent.futures import Future
 
 from ingest.embed import Embedder, Vectors
 
@@ -15,23 +17,30 @@ MOST_KEPT = 1_024
 
 
 class Questions:
-    """The vectors of the questions embedded last. Safe for several threads."""
+    """The vectors of the questions embedded last. Safe for several threads: one is made once."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
-        self._kept: OrderedDict[tuple[Embedder, str], Vectors] = OrderedDict()
+        self._kept: OrderedDict[tuple[Embedder, str], Future[Vectors]] = OrderedDict()
         self._lock = threading.Lock()
 
     def vector(self, embedder: Embedder, text: str) -> Vectors:
         """As `embedder.embed_question`; shape (dimension,)."""
         key = (embedder, text)
         with self._lock:
-            if key in self._kept:
+            kept = self._kept.get(key)
+            if kept is not None:
                 self._kept.move_to_end(key)
-                return self._kept[key]
-        vector = embedder.embed_question(text)
-        with self._lock:
-            self._kept[key] = vector
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return vector
+            else:
+                made = self._kept[key] = Future()
+                while len(self._kept) > self._most:
+                    self._kept.popitem(last=False)
+        if kept is not None:
+            return kept.result()
+        try:
+            made.set_result(embedder.embed_question(text))
+        except BaseException as error:
+            with self._lock:
+                self._kept.pop(key, None)
+            made.set_exception(error)
+        return made.result()

@@ -97,7 +97,7 @@ def search(
     roster = lookup.rosters.of(connection)
     allowed = lookup.scopes.allowed(connection, scope, roster)
     # Until the first vector is there, no model has to be loaded for what only words can find.
-    has_vectors = connection.execute("SELECT 1 FROM passages WHERE vector IS NOT NULL LIMIT 1").fetchone() is not None
+    has_vectors = any_vector(connection)
     texts = (question, *(wording for wording in also if wording.strip()))
     shares = [shares_of_words(connection, text, roster) for text in texts]
     scales = [embedder.scale(text) if has_vectors else None for text in texts]
@@ -148,6 +148,11 @@ def search(
         if len(hits) == k:
             break
     return tuple(hits)
+
+
+def any_vector(connection: sqlite3.Connection) -> bool:
+    """Whether any passage is embedded yet."""
+    return connection.execute("SELECT 1 FROM passages WHERE vector IS NOT NULL LIMIT 1").fetchone() is not None
 
 
 def _guessed(cosines: Mapping[int, float], words: Mapping[int, float]) -> dict[int, float]:

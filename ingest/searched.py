@@ -18,7 +18,7 @@ from ingest.neighbours import PASSAGES_A_PLACE, places
 from ingest.recent import Searched
 from ingest.rerank import MOST_READ, MOST_WEIGHED, Reranker, Weigh, reranked, weighed
 from ingest.scope import ANYTHING, Filters, Scope
-from ingest.search import Hit, Lookup, search
+from ingest.search import Hit, Lookup, any_vector, search
 from ingest.settings import IngestSettings
 from ingest.shelf import Shelf
 from ingest.store import Store
@@ -119,6 +119,19 @@ class SearchedShelf(Shelf):
             _log.warning("The search goes on without the dictionary: %s", error)
             return {}
         return {language: concepts for language, concepts in said.items() if concepts}
+
+    def prepare(self, question: str) -> None:
+        """Has the vector of what will be searched for ready by then. Blocking: milliseconds.
+
+        Raises:
+            IngestError: As the embedder.
+        """
+        if self._embedders.base_name is None:
+            return
+        with self._database.reading() as connection:
+            has_vectors = any_vector(connection)
+        if has_vectors and self.embedder.scale(question) is not None:
+            self._lookup.questions.vector(self.embedder, question)
 
     def get_ready(self) -> None:
         """Loads what a search needs, so that the first question does not wait for it. Blocking: seconds."""
