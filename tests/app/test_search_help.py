@@ -81,6 +81,27 @@ async def test_a_question_in_the_documents_language_is_said_in_their_words(engin
     assert [call.prompt.prefix.name for call in engine.calls] == ["/search/told-en", "/search/listed-en"]
 
 
+async def test_each_wording_is_heard_of_while_others_are_still_waited_for(engine, tokenizer, monkeypatch):
+    """Of what is not fit to search with nothing is heard."""
+    later, heard, at_first = asyncio.Event(), list[str](), list[str]()
+
+    async def said_one(self, engine, tokenizer, asked, kb) -> str:
+        if asked.wording.name == "listed-en":
+            await later.wait()
+            return "fee, charge"
+        return "A card is issued for a fee." if asked.language == "en" else "What does a card cost?"
+
+    def hear(text: str) -> None:
+        heard.append(text)
+        at_first.append(text) if not later.is_set() else None
+        later.set()
+
+    monkeypatch.setattr(SearchHelp, "_said", said_one)
+    texts = await said(engine, tokenizer, "What does a card cost?", ["en", "zh"], heard=hear)
+    assert texts == ("A card is issued for a fee.", "fee, charge")
+    assert (at_first, sorted(heard)) == (["A card is issued for a fee."], sorted(texts))
+
+
 async def test_documents_in_languages_that_no_wording_is_known_for_cost_nothing(engine, tokenizer):
     assert await said(engine, tokenizer, "Was kostet die Karte?", ["de", "xx"]) == ()
     assert engine.calls == []
