@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 _SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff]"),
@@ -36,11 +37,14 @@ for _line in _COMMON_TEXT.split("\n")[1:-1]:
 _LETTERS_A_CHARACTER = 3
 # Japanese mixes its syllables with Chinese characters; so much of them and it is no Chinese.
 _KANA_SHARE = 0.1
+# Passages are looked at again for every question that finds them; 2 MB.
+_KEPT = 1_024
 _PIECES, _PIECE_CHARS = 8, 1_500
 # A language with fewer of the pieces is a quotation.
 _LEAST_PIECES = 2
 
 
+@lru_cache(_KEPT)
 def language_of(text: str) -> str | None:
     """The language of most of `text`, as in ISO 639-1 ("en", "zh"); None where it has no letters."""
     counts = {code: len(script.findall(text)) * _LETTERS_A_CHARACTER for code, script in _SCRIPTS.items()}

@@ -69,6 +69,8 @@ class Reply:
         if icon is not None:
             self.message.metadata = {"icon": icon}
         await (self.message.update() if self._at else self.message.send())
+        # Shown and kept by now. Chainlit holds every message of an open chat, and these are most of it.
+        self.message.elements = []
 
     async def _show(self, text: str) -> None:
         if text == self._shown:
