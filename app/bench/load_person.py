@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_WAIT_S = 120.0
 # As long as the page's own script waits for its socket.
 _CONNECTED_WITHIN_S = 20
+_HEARD_WITHIN_S = 10
 NEW_CHAT_AFTER = 5
 """Questions, on average."""
 
@@ -191,7 +192,8 @@ class PagePerson:
         """As New chat does, and closing the page."""
         if self._socket is not None:
             with suppress(Exception):  # the server may have gone first
-                await self._socket.emit("clear_session")
+                # A browser's script need not wait; this one would have gone before it was heard.
+                await self._socket.call("clear_session", timeout=_HEARD_WITHIN_S)
                 await self._socket.disconnect()
             self._socket = None
 
