@@ -103,17 +103,16 @@ def status(settings: EngineSettings) -> EngineStatus | None:
         return EngineStatus(engine, "", engine.model, None, None, None)
     attached = attach(settings.state_dir)
     log_file = log_path(settings.state_dir)
-    if attached is None:
-        silent = mute(settings.state_dir)
-        if silent is None:
-            return None
-        return EngineStatus(None, "it does not answer", silent.model, silent.pid, None, log_file)
-    line, record = attached
-    with line, contextlib.suppress(OSError, EngineError):  # it may end while it is asked
-        ready = _probe(record) if is_ready(record.url) else None
-        words = "" if ready else stage(read_log(log_file))
-        return EngineStatus(ready, words, record.model, record.pid, int(line.ask("leases")), log_file)
-    return None
+    if attached is not None:
+        line, record = attached
+        with line, contextlib.suppress(OSError, EngineError):  # it may end, or hang, while it is asked
+            ready = _probe(record) if is_ready(record.url) else None
+            words = "" if ready else stage(read_log(log_file))
+            return EngineStatus(ready, words, record.model, record.pid, int(line.ask("leases")), log_file)
+    silent = mute(settings.state_dir)
+    if silent is None:
+        return None
+    return EngineStatus(None, "it does not answer", silent.model, silent.pid, None, log_file)
 
 
 def stop(settings: EngineSettings, *, force: bool = True) -> bool:

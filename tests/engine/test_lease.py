@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from processes import Hold, eventually, holding, pids_of_group
 
@@ -304,6 +305,7 @@ def test_engine_that_does_not_answer_is_named_and_can_be_ended(
     monkeypatch.setattr("engine.attach._HANGS_AFTER_S", 0.2)
     pid = int(next_words(hold(settings), "ready")[0])
     os.kill(pid, signal.SIGSTOP)
+    assert eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     found = status(settings)
     assert found is not None
     assert (found.engine, found.pid, found.stage) == (None, pid, "it does not answer")
