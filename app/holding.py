@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.plan import Plan
 from app.reader import parse_name
-from engine.base import Handle
 
 if TYPE_CHECKING:
     from app.power import Power
     from app.reader import Reader
+    from engine.base import Handle
     from ingest.corpus import Corpus
-    from ingest.document import Section
     from ingest.store import StoredDocument
-
-
-@dataclass(frozen=True)
-class HeldSection:
-    section: Section
-    handle: Handle
 
 
 async def hold(
     reader: Reader, corpus: Corpus, document: StoredDocument, *, pin: bool = False, wait: bool = True
-) -> AsyncIterator[HeldSection]:
-    """Has the sections read, one after the other, in the background or not; each is given once it is known there.
+) -> AsyncIterator[Handle]:
+    """Has the sections read, one after the other, in the background or not; each is told of once it is known there.
 
     Args:
         pin: They stay whatever else is read, up to a share of the cache, until they are let go.
@@ -38,7 +30,7 @@ async def hold(
     """
     for section in await asyncio.to_thread(corpus.sections, document.id):
         read = await asyncio.to_thread(reader.read, Plan(document, (section,), False, 1), document.kb)
-        yield HeldSection(section, await reader.engine.cache_prefix(read.prefix, pin=pin, wait=wait))
+        yield await reader.engine.cache_prefix(read.prefix, pin=pin, wait=wait)
 
 
 def let_go(power: Power, document: StoredDocument) -> int:

@@ -106,8 +106,8 @@ async def _held(
     handles: list[Handle] = []
     sections = len(await asyncio.to_thread(assistant.corpus.sections, document.id))
     steps.busy(f"Reading “{document.title}”")
-    async for one in hold(reader, assistant.corpus, document, pin=pin):
-        handles.append(one.handle)
+    async for handle in hold(reader, assistant.corpus, document, pin=pin):
+        handles.append(handle)
         steps.busy(f"Reading “{document.title}”: {len(handles)} of {sections}")
     resident = [handle.resident_tokens for handle in handles if handle.resident_tokens is not None]
     return Warmed(
