@@ -1,7 +1,6 @@
 """Decides how a request of ours becomes one of vLLM's: through `AsyncLLM`, inside vLLM's own server.
 
-With the core's memo (`core`) the prompt that travels is the tail; without it, all ids. vLLM's detokenizer is off: it
-would walk through the whole prompt first.
+With the core's memo (`core`) the prompt that travels is the tail (`requests`); without it, all ids.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from typing import Any
 
 from engine.base import EngineError, FinishReason, Sampling
 from engine.bridge import Bridge, Output, Times
-from engine.core import is_marked, is_sealed, mark, without_mark
+from engine.core import is_marked, is_sealed, without_mark
 from engine.registered import Registered
+from engine.requests import Requests, Way
 
 _log = logging.getLogger("vllm.readonce")
 
@@ -45,6 +45,7 @@ class VllmBridge:
         self._cache = config.cache_config
         self.uses_core = False
         self.seal = secrets.token_hex(16)
+        self._requests = Requests(engine_client, self.seal)
         self.max_model_len: int = config.model_config.max_model_len
         self.device: str = config.device_config.device_type
         self._takes_priority = config.scheduler_config.policy == "priority"
@@ -73,35 +74,17 @@ class VllmBridge:
                 f"The prompt has {prefix.num_tokens + len(tail_ids):,} tokens and the engine takes at most "
                 f"{self.max_model_len - 1:,}; ask about fewer pages, or start it with a larger max_model_len.",
             )
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        with _refusals():
-            params = SamplingParams(
-                max_tokens=min(sampling.max_tokens, room),
-                min_tokens=min(sampling.min_tokens, room),
-                ignore_eos=sampling.ignore_eos,
-                temperature=sampling.temperature,
-                repetition_penalty=sampling.repetition_penalty,
-                structured_outputs=_held_to(sampling.schema),
-                detokenize=False,
-                output_kind=RequestOutputKind.DELTA,
-            )
-        outputs = self._start(prefix, prefix.num_tokens, tail_ids, params, request_id, sampling.priority, trace_headers)
+        way = Way.of(sampling, room)
+        outputs = self._start(prefix, prefix.num_tokens, tail_ids, way, request_id, sampling.priority, trace_headers)
         async with contextlib.aclosing(outputs):
             async for output in outputs:
                 yield output
 
     async def read(self, prefix: Registered, num_tokens: int, priority: int, request_id: str) -> int | None:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        params = SamplingParams(
-            max_tokens=1, ignore_eos=True, temperature=0.0, detokenize=False, output_kind=RequestOutputKind.DELTA
-        )
+        way = Way(max_tokens=1, ignore_eos=True)
         follows = [int(prefix.token_ids[0])]
         cached, reason = None, None
-        outputs = self._start(prefix, num_tokens, follows, params, request_id, priority)
+        outputs = self._start(prefix, num_tokens, follows, way, request_id, priority)
         async with contextlib.aclosing(outputs):
             async for output in outputs:
                 cached, reason = output.cached_tokens, output.finish_reason
@@ -125,7 +108,7 @@ class VllmBridge:
         prefix: Registered,
         num_tokens: int,
         tail_ids: Sequence[int],
-        params: Any,
+        way: Way,
         request_id: str,
         priority: int,
         trace_headers: Mapping[str, str] | None = None,
@@ -133,7 +116,7 @@ class VllmBridge:
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         with _refusals():
-            prompt = await self._prompt(prefix, num_tokens, tail_ids, params, request_id, priority, trace_headers)
+            prompt, params = await self._prompt(prefix, num_tokens, tail_ids, way, request_id, priority, trace_headers)
         queued: dict[str, int] = {"priority": priority} if self._takes_priority else {}
         outputs = self._client.generate(prompt, params, request_id, trace_headers=trace_headers, **queued)
         try:
@@ -161,37 +144,20 @@ class VllmBridge:
         prefix: Registered,
         num_tokens: int,
         tail_ids: Sequence[int],
-        params: Any,
+        way: Way,
         request_id: str,
         priority: int,
         trace_headers: Mapping[str, str] | None,
-    ) -> Any:
+    ) -> tuple[Any, Any]:
+        """The prompt or the whole request, and its `SamplingParams`."""
+        if self.uses_core:
+            queued = priority if self._takes_priority else 0
+            request = await self._requests.make(way, prefix, num_tokens, tail_ids, request_id, queued, trace_headers)
+            return request, request.sampling_params
         from vllm.inputs.engine import tokens_input
 
         salt = {"cache_salt": prefix.salt} if prefix.salt else {}
-        if not self.uses_core:
-            return tokens_input([*prefix.token_ids[:num_tokens].tolist(), *tail_ids], **salt)
-        params.extra_args = mark(params.extra_args, prefix.id, num_tokens, tail_ids, self.seal)
-        request = self._client.input_processor.process_inputs(
-            request_id,
-            tokens_input(list(tail_ids), **salt),
-            params,
-            supported_tasks=await self._client.get_supported_tasks(),
-            priority=priority if self._takes_priority else 0,
-            trace_headers=trace_headers,
-        )
-        # The front end only counts them, for its metrics and its answers.
-        request.prompt_token_ids = range(num_tokens + len(tail_ids))
-        return request
-
-
-def _held_to(schema: str) -> Any:
-    """vLLM's way to say that an answer holds to a JSON schema; None where there is none."""
-    if not schema:
-        return None
-    from vllm.sampling_params import StructuredOutputsParams
-
-    return StructuredOutputsParams(json=schema)
+        return tokens_input([*prefix.token_ids[:num_tokens].tolist(), *tail_ids], **salt), way.params()
 
 
 def _send_tails_only(engine_client: Any, seal: str) -> None:

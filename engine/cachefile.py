@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,9 +44,20 @@ class CacheFile:
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Runs `work` in one transaction; on a broken file, starts a new one and runs it once more."""
+        return self._run(work, self._transaction)
+
+    def look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """As `run`, outside a transaction: for one statement that reads."""
+        return self._run(work, self._opened)
+
+    def _run(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        connected: Callable[[], AbstractContextManager[sqlite3.Connection]],
+    ) -> T:
         with self._lock:
             try:
-                with self._transaction() as connection:
+                with connected() as connection:
                     return work(connection)
             except sqlite3.OperationalError:
                 raise  # locked, disk full, not permitted: the file is not to blame
@@ -54,7 +65,7 @@ class CacheFile:
                 if self._path is None:
                     raise
                 self._start_anew(self._path)
-                with self._transaction() as connection:
+                with connected() as connection:
                     return work(connection)
 
     def close(self) -> None:
@@ -62,6 +73,10 @@ class CacheFile:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        yield self._connection or self._open()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -20,11 +20,12 @@ from __future__ import annotations
 import functools
 import secrets
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine import core_counts
+from engine import core_counts, core_writes
 from engine.core_found import Hashes, Known, find_behind, forget_all_found, forget_found
 from engine.core_memo import Memo
 from engine.core_prompt import Prompt
@@ -38,6 +39,7 @@ SEAL_KEY = "readonce_seal"
 _KEYS = frozenset({PREFIX_KEY, NUM_KEY, TAIL_KEY, SEAL_KEY})
 
 _SWITCH_S = 0.0005
+_TURN_S = 0.00005
 _MOST_SALTS = 64  # of hashes kept, for one prefix
 
 
@@ -89,9 +91,11 @@ def install(folder: Path) -> str:
     core.EngineCore.readonce_none_hash = _none_hash
     # An answer's way out is a thread of its own, which else waits until the core's next step has been laid out.
     sys.setswitchinterval(_SWITCH_S)
+    _give_way()
     _skip_what_is_cached()
     _find_once()
     core_counts.install()
+    core_writes.install()
     return ""
 
 
@@ -138,6 +142,28 @@ def _remembering(make_hasher: Callable[..., Any], memo: Memo) -> Callable[..., A
         return with_memo
 
     return make
+
+
+def _give_way() -> None:
+    """After each step the thread that sends answers gets its turn; the card has the next step already.
+
+    Without it that thread waits as long as a thread may hold on (`_SWITCH_S`) while the step after is laid out.
+    """
+    from vllm.v1.engine import core
+
+    try:
+        step = core.EngineCoreProc._process_engine_step
+    except AttributeError:
+        return
+
+    @functools.wraps(step)
+    def stepping(self: Any) -> Any:
+        executed = step(self)
+        if not self.output_queue.empty():
+            time.sleep(_TURN_S)
+        return executed
+
+    core.EngineCoreProc._process_engine_step = stepping
 
 
 def _skip_what_is_cached() -> None:

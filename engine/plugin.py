@@ -57,7 +57,8 @@ class Plugin:
         token = os.environ.get("VLLM_API_KEY")
         if token and os.environ.get(GUARD) == "1":
             app.add_middleware(Guard, token=token)
-        app.router.routes.extend([routes_generate.route(self.questions), *routes_handles.routes(self.handles)])
+        # Before vLLM's own: a question is compared with one path instead of all.
+        app.router.routes[:0] = [routes_generate.route(self.questions), *routes_handles.routes(self.handles)]
 
     async def init_state(self, engine_client: Any, state: Any, args: Any) -> None:
         """Takes hold of the engine, and begins to read again what was registered before.

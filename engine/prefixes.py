@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -21,6 +22,9 @@ from engine.salts import Salts
 from engine.shelf import Facts, Rows, Shelf, TokenIds
 
 logger = logging.getLogger(__name__)
+
+# A prefix whose life ends so soon is renewed before anything else: another server may be about to drop it.
+_SOON_OVER_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -163,33 +167,38 @@ class Registry:
             EngineError: As `get`.
         """
 
-        def begin(rows: Rows) -> Facts:
+        def look(rows: Rows) -> tuple[Facts, bool]:
             facts = self._known(rows, handle, namespace)
-            held = self._held.get(handle, facts.generation)
+            return facts, rows.has_ids(facts)
+
+        def begin(rows: Rows) -> None:
             if held is not None and not rows.has_ids(facts):
                 rows.write_ids(handle, held.token_ids)  # somebody removed the file that the engine core reads
             rows.renew(handle, self._clock(), num_hits=num_hits)
-            return facts
 
         def end(rows: Rows) -> None:
             rows.renew(handle, self._clock(), num_hits=0)
             if rows.get(handle) is None and not self._held.is_in_use(handle):
                 rows.remove_ids(handle)  # freed meanwhile
 
-        try:
-            facts = self._shelf.run(begin)
-        except EngineError as error:
-            if error.code != "state_unusable":
-                raise
-            facts = self.facts(handle, namespace)  # a full disk can be read: only the count is lost
+        facts, has_ids = self._shelf.look(look)
+        held = self._held.get(handle, facts.generation)
+        if has_ids and (facts.expires_at is None or facts.expires_at - self._clock() > _SOON_OVER_S):
+            _soon(lambda: self._renew(begin))  # the question is on its way by then
+        else:
+            self._renew(begin)
         registered = self._load(facts)
         self._held.begin(handle)
         try:
             yield registered
         finally:
             self._held.end(handle)
-            with suppress(EngineError):  # the answer is given: a full disk must not spoil it now
-                self._shelf.run(end)
+            self._renew(end)
+
+    def _renew(self, work: Callable[[Rows], None]) -> None:
+        """A full disk can be read: only the count is lost, and no question or answer is spoilt."""
+        with suppress(EngineError):
+            self._shelf.run(work)
 
     def patch(self, handle: str, namespace: str, change: Change) -> Facts:
         """Raises EngineError: `unknown_prefix`, `pins_full`, `state_unusable`."""
@@ -326,6 +335,14 @@ class Registry:
 
 def _bound(sessions: tuple[str, ...], session: str | None) -> tuple[str, ...]:
     return tuple(sorted({*sessions, session})) if session is not None else sessions
+
+
+def _soon(work: Callable[[], None]) -> None:
+    """On the event loop as soon as it is free; at once where there is none."""
+    try:
+        asyncio.get_running_loop().call_soon(work)
+    except RuntimeError:
+        work()
 
 
 def _longer(one: float | None, other: float | None) -> float | None:

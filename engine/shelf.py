@@ -218,11 +218,26 @@ class Shelf:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             return self._file.run(lambda connection: work(Rows(connection, self._folder)))
         except (OSError, sqlite3.Error) as error:
-            raise EngineError(
-                "state_unusable",
-                f"The folder {self._folder} of the registered prefixes can't be used ({error}); "
-                "check its rights and the space there.",
-            ) from error
+            raise self._unusable(error) from error
+
+    def look(self, work: Callable[[Rows], T]) -> T:
+        """As `run`, outside a transaction: for work that reads one row, several times as quick.
+
+        Raises:
+            EngineError: `state_unusable`.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return self._file.look(lambda connection: work(Rows(connection, self._folder)))
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> EngineError:
+        return EngineError(
+            "state_unusable",
+            f"The folder {self._folder} of the registered prefixes can't be used ({error}); "
+            "check its rights and the space there.",
+        )
 
     def close(self) -> None:
         with suppress(sqlite3.Error):

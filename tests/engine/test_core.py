@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import queue
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core import _remembering, mark
+from engine.core import _give_way, _remembering, mark
 from engine.core_found import Known
 from engine.core_memo import Memo
 from engine.core_prompt import Prompt
@@ -93,3 +95,29 @@ def test_a_short_prefix_that_is_freed_does_not_fail_the_question_that_runs_on_it
     memo.drop("a", "salt")
     (tmp_path / "a.i32").unlink()
     assert hasher(running) == []
+
+
+def test_who_sends_answers_gets_a_turn_only_where_there_is_something_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once after a step that left an output; not at all where its outputs are gone already, or where it had none."""
+    turns: list[float] = []
+    left: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    class EngineCoreProc:
+        output_queue = left
+
+        def _process_engine_step(self) -> bool:
+            return True
+
+    core = ModuleType("vllm.v1.engine.core")
+    vars(core)["EngineCoreProc"] = EngineCoreProc
+    above = ModuleType("vllm.v1.engine")
+    vars(above)["core"] = core
+    for name, module in {"vllm": ModuleType("vllm"), "vllm.v1": ModuleType("vllm.v1"), above.__name__: above}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("engine.core.time.sleep", turns.append)
+    _give_way()
+    assert EngineCoreProc()._process_engine_step() is True
+    assert turns == []
+    left.put(1)
+    assert EngineCoreProc()._process_engine_step() is True
+    assert len(turns) == 1

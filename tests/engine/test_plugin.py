@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from plugin_parts import BLOCK_SIZE, MAX_MODEL_LEN, Call, Server, ask, call, serve
 from starlette.applications import Starlette
+from starlette.routing import Route
 from tiny import write_tiny_tokenizer
 from tokenizers import Tokenizer
 
@@ -405,6 +406,15 @@ async def test_a_server_without_an_engine_says_so() -> None:
     ]:  # fmt: skip
         status, answer = await call(app, method, path, body)
         assert (status, answer["error"]["code"]) == (503, "no_engine")
+
+
+def test_a_question_is_compared_with_our_routes_first() -> None:
+    """vLLM has dozens of its own, each a regular expression; none of them is lost."""
+    theirs = Route("/v1/completions", lambda request: None)
+    app = Starlette(routes=[theirs])
+    Plugin().attach_router(app)
+    first, *_, last = app.router.routes
+    assert (getattr(first, "path", ""), last) == ("/v1/prefixes/{id}/generate", theirs)
 
 
 async def test_a_server_whose_state_cannot_be_used_serves_all_the_same(tmp_path: Path, vocabulary: Vocabulary) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -127,6 +128,41 @@ def test_each_use_renews_the_life(registry: Registry, clock: Clock) -> None:
     with pytest.raises(EngineError):
         registry.get(handle)
     assert [gone.id for gone in registry.expire()] == [handle]
+
+
+async def test_a_question_is_on_its_way_before_it_is_counted(registry: Registry, clock: Clock) -> None:
+    """On an event loop the count waits for its turn; both ends of the life are the same in the end."""
+    handle = registry.register([1], ttl_s=600).id
+    clock.now += 8
+    with registry.use(handle):
+        assert (registry.facts(handle).hits, registry.facts(handle).last_used) == (0, clock.now - 8)
+        await asyncio.sleep(0)
+        assert (registry.facts(handle).hits, registry.facts(handle).last_used) == (1, clock.now)
+        clock.now += 1
+    assert (registry.facts(handle).hits, registry.facts(handle).expires_at) == (1, clock.now + 600)
+
+
+async def test_what_is_about_to_be_dropped_is_renewed_first(registry: Registry, clock: Clock, tmp_path: Path) -> None:
+    """Another server that shares the folder drops what has expired, and not what a question has just begun to use."""
+    other = registry_in(tmp_path, clock)
+    handle = registry.register([1], ttl_s=100).id
+    clock.now += 41
+    with registry.use(handle):
+        assert registry.facts(handle).hits == 1
+        clock.now += 60
+        assert other.expire() == []
+    other.close()
+
+
+async def test_an_ids_file_that_somebody_removed_is_there_before_the_question_goes(
+    registry: Registry, tmp_path: Path
+) -> None:
+    """The engine core reads it when the question comes."""
+    handle = registry.register([1, 2, 3]).id
+    file = next((tmp_path / "prefixes").glob(f"{handle}*"))
+    file.unlink()
+    with registry.use(handle):
+        assert file.stat().st_size == 12
 
 
 def test_one_in_use_outlives_its_time(registry: Registry, clock: Clock) -> None:
