@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from app.plan import Plan
@@ -13,22 +13,23 @@ if TYPE_CHECKING:
     from app.power import Power
     from app.reader import Reader
     from engine.base import Handle
-    from ingest.corpus import Corpus
+    from ingest.document import Section
     from ingest.store import StoredDocument
 
 
 async def hold(
-    reader: Reader, corpus: Corpus, document: StoredDocument, *, pin: bool = False, wait: bool = True
+    reader: Reader, document: StoredDocument, sections: Sequence[Section], *, pin: bool = False, wait: bool = True
 ) -> AsyncIterator[Handle]:
     """Has the sections read, one after the other, in the background or not; each is told of once it is known there.
 
     Args:
+        sections: All that the document has.
         pin: They stay whatever else is read, up to a share of the cache, until they are let go.
 
     Raises:
         EngineError: `pins_full`, `does_not_fit`: what came before is held.
     """
-    for section in await asyncio.to_thread(corpus.sections, document.id):
+    for section in sections:
         read = await asyncio.to_thread(reader.read, Plan(document, (section,), False, 1), document.kb)
         yield await reader.engine.cache_prefix(read.prefix, pin=pin, wait=wait)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
+
+from cachetools import LRUCache
 
 from app.wording import Wording, as_one, in_documents_words, translated, usable, words_listed
 from engine.base import Delta, Engine, EngineError, Finish, Sampling
@@ -51,7 +52,7 @@ class SearchHelp:
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._kept: LRUCache[str, str] = LRUCache(MOST_KEPT)
 
     async def wordings(
         self,
@@ -103,9 +104,8 @@ class SearchHelp:
         from engine.prompt import Layout
 
         key = asked.key(engine.model)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        if (kept := self._kept.get(key)) is not None:
+            return kept
         layout = Layout(tokenizer, asked.wording.instructions)
         # No base's name holds a slash.
         prefix = asked.wording.prefix(layout, f"{kb}/search")
@@ -119,8 +119,6 @@ class SearchHelp:
                 if isinstance(piece, Delta):
                     text += piece.text
         self._kept[key] = text
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
         return text
 
     def _wanted(self, question: str, languages: Sequence[str]) -> Iterator[_Asked]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from engine.base import Engine, EngineError, Prefix, Prompt
 from ingest.language import language_of
@@ -36,7 +37,7 @@ class Weighing:
     """Asks an engine what passages weigh. For one event loop."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, float] = OrderedDict()
+        self._kept: LRUCache[str, float] = LRUCache(MOST_KEPT)
 
     async def weights(
         self,
@@ -82,13 +83,10 @@ class Weighing:
     async def _weighed(self, engine: Engine, tokenizer: Tokenizer, question: str, text: str, kb: str) -> float:
         """The mean of the logarithms over the question's ids."""
         key = hashlib.sha256("\0".join([engine.model, question, text]).encode()).hexdigest()
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
+        if (kept := self._kept.get(key)) is not None:
+            return kept
         chances = await engine.log_probabilities(laid_out(tokenizer, question, text, kb))
         weight = self._kept[key] = sum(chances) / len(chances)
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
         return weight
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _WAIT_FOR_OTHERS_S = 10.0
+_ASK_AGAIN_S = 0.02
 
 
 class CacheFile:
@@ -92,7 +94,7 @@ class CacheFile:
             self._path or ":memory:", timeout=_WAIT_FOR_OTHERS_S, check_same_thread=False, isolation_level=None
         )
         self._connection = connection
-        connection.execute("PRAGMA journal_mode=WAL")
+        write_ahead(connection, _WAIT_FOR_OTHERS_S)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA secure_delete=ON")  # what is deleted may be a removed document's
         connection.executescript(self._schema)
@@ -102,3 +104,26 @@ class CacheFile:
         self.close()
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def write_ahead(connection: Any, wait_s: float) -> None:
+    """Has a file keep its changes in a log, so that readers and a writer do not wait for each other.
+
+    SQLite refuses that at once while another process writes, however long a connection waits else: a second server that
+    starts at the same moment asks again.
+
+    Args:
+        connection: Of `sqlite3`, in autocommit, or a cursor of it.
+
+    Raises:
+        sqlite3.Error: What SQLite says after `wait_s` seconds, or where nobody is in the way.
+    """
+    end_s = time.monotonic() + wait_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end_s:
+                raise
+        time.sleep(_ASK_AGAIN_S)

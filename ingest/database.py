@@ -11,6 +11,8 @@ from pathlib import Path
 from uuid import uuid4
 from weakref import WeakSet
 
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
 from ingest.document import IngestError
 
 SCHEMA_VERSION = 5
@@ -163,7 +165,7 @@ class Database:
 
     def _prepare(self) -> None:
         try:
-            self.connection.execute("PRAGMA journal_mode = WAL")
+            self._write_ahead()
             if self._version() == 0:
                 with self.writing() as connection:
                     # Another process may have made the tables while this one waited for the lock.
@@ -195,6 +197,19 @@ class Database:
                 f"{self._path} has format {self._version()}, this program reads {SCHEMA_VERSION}: use the program that "
                 "made it, or add the documents to a new home.",
             )
+
+    def _write_ahead(self) -> None:
+        """SQLite refuses the change at once while another process writes, however long a connection waits else."""
+        Retrying(
+            retry=retry_if_exception(
+                lambda error: (
+                    isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                )
+            ),
+            stop=stop_after_delay(_BUSY_SECONDS),
+            wait=wait_fixed(0.02),
+            reraise=True,
+        )(self.connection.execute, "PRAGMA journal_mode = WAL")
 
     def _version(self) -> int:
         return int(self.connection.execute("PRAGMA user_version").fetchone()[0])

@@ -7,8 +7,9 @@ what the model makes of the order.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from concurrent.futures import Future
+
+from cachetools import LRUCache
 
 from ingest.embed import Embedder, Vectors
 
@@ -20,8 +21,7 @@ class Questions:
     """The vectors of the questions embedded last. Safe for several threads: one is made once."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most = most
-        self._kept: OrderedDict[tuple[Embedder, str], Future[Vectors]] = OrderedDict()
+        self._kept: LRUCache[tuple[Embedder, str], Future[Vectors]] = LRUCache(most)
         self._lock = threading.Lock()
 
     def vector(self, embedder: Embedder, text: str) -> Vectors:
@@ -29,12 +29,8 @@ class Questions:
         key = (embedder, text)
         with self._lock:
             kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-            else:
+            if kept is None:
                 made = self._kept[key] = Future()
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
         if kept is not None:
             return kept.result()
         try:

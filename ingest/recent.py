@@ -7,9 +7,10 @@ what the model makes of the order), each time with all that went before.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from ingest.scope import Scope
 
@@ -46,21 +47,14 @@ class RecentHits:
     """The hits of the last searches. Safe for several threads."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most = most
-        self._kept: OrderedDict[Searched, tuple[Hit, ...]] = OrderedDict()
+        self._kept: LRUCache[Searched, tuple[Hit, ...]] = LRUCache(most)
         self._lock = threading.Lock()
 
     def get(self, searched: Searched) -> tuple[Hit, ...] | None:
         """None where it was not searched lately."""
         with self._lock:
-            hits = self._kept.get(searched)
-            if hits is not None:
-                self._kept.move_to_end(searched)
-            return hits
+            return self._kept.get(searched)
 
     def keep(self, searched: Searched, hits: tuple[Hit, ...]) -> None:
         with self._lock:
             self._kept[searched] = hits
-            self._kept.move_to_end(searched)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)

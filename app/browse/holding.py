@@ -22,7 +22,8 @@ async def pin(visit: Visit, document: StoredDocument) -> None:
         EngineError: `pins_full`, `does_not_fit`: what came before is kept.
     """
     reader = await _reader(visit)
-    async for _ in hold(reader, visit.member.assistant.corpus, document, pin=True, wait=False):
+    sections = await asyncio.to_thread(visit.member.assistant.corpus.sections, document.id)
+    async for _ in hold(reader, document, sections, pin=True, wait=False):
         pass
 
 

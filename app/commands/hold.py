@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from app.assistant import Assistant
     from app.reader import Reader
     from engine.base import Handle
+    from ingest.document import Section
     from ingest.store import StoredDocument
 
 DocumentsWords = Annotated[
@@ -62,14 +64,14 @@ async def _warm(docs: list[str], pin: bool, kb: str, jsonl: bool) -> int:
         with terminal.steps() as steps:
             for words in docs:
                 try:
-                    document = await asyncio.to_thread(_with_text, assistant, words, kb)
+                    document, sections = await asyncio.to_thread(_with_text, assistant, words, kb)
                 except (Problem, IngestError) as error:
                     terminal.complain(Problem(error.code, error.message))
                     failed += 1
                     continue
                 reader = reader or await _reader(assistant, steps)
                 try:
-                    held = await _held(assistant, reader, document, pin, steps)
+                    held = await _held(reader, document, sections, pin, steps)
                 except EngineError as error:
                     steps.done()
                     terminal.complain(Problem(error.code, f"“{document.title}”: {error.message}"))
@@ -84,11 +86,12 @@ async def _warm(docs: list[str], pin: bool, kb: str, jsonl: bool) -> int:
     return failed
 
 
-def _with_text(assistant: Assistant, words: str, kb: str) -> StoredDocument:
+def _with_text(assistant: Assistant, words: str, kb: str) -> tuple[StoredDocument, Sequence[Section]]:
     document = assistant.find(words, kb)
-    if not assistant.corpus.sections(document.id):
+    sections = assistant.corpus.sections(document.id)
+    if not sections:
         raise Problem("no_text", f"“{document.title}” has no text that could be read ahead.")
-    return document
+    return document, sections
 
 
 async def _reader(assistant: Assistant, steps: terminal.Steps) -> Reader:
@@ -99,23 +102,22 @@ async def _reader(assistant: Assistant, steps: terminal.Steps) -> Reader:
 
 
 async def _held(
-    assistant: Assistant, reader: Reader, document: StoredDocument, pin: bool, steps: terminal.Steps
+    reader: Reader, document: StoredDocument, sections: Sequence[Section], pin: bool, steps: terminal.Steps
 ) -> Warmed:
     from app.holding import hold
 
     handles: list[Handle] = []
-    sections = len(await asyncio.to_thread(assistant.corpus.sections, document.id))
     steps.busy(f"Reading “{document.title}”")
-    async for handle in hold(reader, assistant.corpus, document, pin=pin):
+    async for handle in hold(reader, document, sections, pin=pin):
         handles.append(handle)
-        steps.busy(f"Reading “{document.title}”: {len(handles)} of {sections}")
+        steps.busy(f"Reading “{document.title}”: {len(handles)} of {len(sections)}")
     resident = [handle.resident_tokens for handle in handles if handle.resident_tokens is not None]
     return Warmed(
         document.id,
         document.name,
-        sections,
+        len(sections),
         sum(handle.num_tokens for handle in handles),
-        sum(resident) if len(resident) == sections else None,
+        sum(resident) if len(resident) == len(sections) else None,
         pin,
     )
 

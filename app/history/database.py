@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from app.history.schema import bring_up_to_date
 from app.problem import DISK_ADVICE, Problem
+from engine.cachefile import write_ahead
 
 T = TypeVar("T")
 SQLITE = "sqlite"
@@ -188,8 +189,9 @@ def _sqlite(file: Path) -> Engine:
         # Python's own way of beginning comes too late for a reader that goes on to write.
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in ("foreign_keys=ON", "journal_mode=WAL", "synchronous=NORMAL"):
-            cursor.execute(f"PRAGMA {pragma}")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        write_ahead(cursor, BUSY_S)
+        cursor.execute("PRAGMA synchronous=NORMAL")
         cursor.close()
 
     @event.listens_for(engine, "begin")

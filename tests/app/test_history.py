@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import chainlit as cl
@@ -374,6 +375,28 @@ async def test_two_servers_that_start_at_once_make_the_tables_once(kept: Kept) -
     await asyncio.gather(*(person(history, "ada") for history in histories))
     assert await found(histories[0], text("SELECT count(*) FROM users")) == 1
     assert await found(histories[0], text("SELECT count(*) FROM history_schema")) == 1
+
+
+async def test_a_server_that_starts_while_another_makes_the_file_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite says at once that a new file is locked, and waits for nobody, where its log is to be turned on."""
+    kept = Kept("sqlite", tmp_path)
+    other = sqlite3.connect(tmp_path / "chats.sqlite3", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    refused: list[float] = []
+
+    def while_it_waits(seconds: float) -> None:
+        refused.append(seconds)
+        if other.in_transaction:
+            other.execute("COMMIT")
+
+    monkeypatch.setattr("engine.cachefile.time", SimpleNamespace(sleep=while_it_waits, monotonic=lambda: 0.0))
+    history = kept.open()
+    await person(history, "ada")
+    assert len(refused) == 1
+    assert await found(history, text("PRAGMA journal_mode")) == "wal"
+    await kept.close()
 
 
 async def test_a_sqlite_file_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_a_tokenizer_that_writes_no_bytes_joins_too(text: str, sizes: list[int])
     assert "".join(pieces) == vocabulary.decode(ids) == text
 
 
+@pytest.mark.engine  # among the tests that fetch it
 def test_a_real_tokenizer_joins_too(tmp_path: Path) -> None:
     """SmolLM2's 49,152 tokens, each one of them, and a text of many scripts."""
     path = real_tokenizer()

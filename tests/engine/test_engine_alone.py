@@ -16,7 +16,7 @@ ENGINE = Path(__file__).parents[2] / "engine"
 # What vLLM loads by name: the entry points, and what a plugin opens once there is an engine.
 ENTRIES = ("inside", "plugin", "assemble")
 # Each version of vLLM brings these itself; OpenTelemetry is asked for only where it is there.
-BROUGHT_BY_VLLM = {"vllm", "numpy", "msgspec", "zmq", "starlette", "prometheus_client", "opentelemetry"}
+BROUGHT_BY_VLLM = {"vllm", "torch", "numpy", "msgspec", "zmq", "starlette", "prometheus_client", "opentelemetry"}
 NOT_THERE = (
     "app", "ingest", "chainlit", "faiss", "filelock", "gguf", "httpx", "huggingface_hub", "llama_index", "openai",
     "platformdirs", "pydantic_settings", "pypdf", "pypdfium2", "rich", "sentence_transformers", "sqlalchemy", "torch",

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# What is read is larger each time, until all of it took long enough to tell.
+# What is read is larger each time, up to a section, until all of it took long enough to tell: the tokens of an answer
+# take the longer the more there is before them.
 _FIRST_READ_TOKENS = 512
-_LONG_ENOUGH_S = 0.5
+_GROWS = 4
+_LONG_ENOUGH_S = 1.0
 _QUESTION_TOKENS = 16
 _ANSWER_TOKENS = 16
 _PRIORITY = 10
@@ -51,8 +53,8 @@ async def measure(assistant: Assistant, options: BatchOptions, report: Report = 
     settings = assistant.settings
     reader = await assistant.reader(report)
     at_once = options.answers_at_once(settings)
-    most_tokens = await asyncio.to_thread(_room, assistant, at_once)
-    measuring = _Measuring(reader.engine, reader.layout.tokenizer, min(most_tokens, settings.section_budget))
+    room = await asyncio.to_thread(_room, assistant, at_once)
+    measuring = _Measuring(reader.engine, reader.layout.tokenizer, room, settings.section_budget)
     report("Measuring how fast the engine is.")
     try:
         async with asyncio.timeout(_LONGEST_S):
@@ -77,10 +79,13 @@ def _room(assistant: Assistant, at_once: int) -> int:
 
 
 class _Measuring:
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, most_tokens: int) -> None:
+    """Args: `room`, tokens that may be read in all."""
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, room: int, section_tokens: int) -> None:
         self._engine = engine
         self._ids = tokenizer.encode_text(_WORDS)
-        self._most_tokens = most_tokens
+        self._room = room
+        self._section_tokens = section_tokens
         self._clock = Clock(asyncio.get_running_loop().time)
         self._read: list[Prefix] = []
 
@@ -90,16 +95,16 @@ class _Measuring:
 
     async def run(self, at_once: int) -> None:
         """Reads as much as it takes to tell, has answers given, alone and so many together, and then does both."""
-        num_tokens = _FIRST_READ_TOKENS
-        if num_tokens > self._most_tokens:
+        num_tokens = min(_FIRST_READ_TOKENS, self._section_tokens)
+        if 3 * num_tokens > self._room:
             return
         prefix = self._prefix(num_tokens // 4)
         await self._read_in(prefix)  # an engine's very first steps are slow
         await self._answer(prefix, num_tokens=2, is_kept=False)
         prefix = self._prefix(num_tokens)
         timed_s = await self._read_timed(prefix)
-        while timed_s < _LONG_ENOUGH_S and 4 * num_tokens <= self._most_tokens:
-            num_tokens *= 2
+        while timed_s < _LONG_ENOUGH_S and (larger := self._larger(num_tokens)) > num_tokens:
+            num_tokens = larger
             prefix = self._prefix(num_tokens)
             timed_s += await self._read_timed(prefix)
         # On a busy machine there may be time for the first of these alone.
@@ -114,6 +119,12 @@ class _Measuring:
                 await self._engine.free_prefix(prefix)
             except EngineError as error:
                 _log.info("The engine was not told to free what it was measured with: %s", error)
+
+    def _larger(self, num_tokens: int) -> int:
+        """What is read next, and once more beside answers; `num_tokens` where there is no room for more."""
+        larger = min(_GROWS * num_tokens, self._section_tokens)
+        read_so_far = sum(prefix.num_tokens for prefix in self._read)
+        return larger if read_so_far + 2 * larger <= self._room else num_tokens
 
     def _prefix(self, num_tokens: int) -> Prefix:
         """One that no engine has read."""
