@@ -30,6 +30,7 @@ class Account:
         self._running = running
         self._prefix = prompt.prefix
         self._first_token_ms: float | None = None
+        self._began_s = time.time()
         self._started = time.perf_counter()
 
     def came(self) -> None:
@@ -44,6 +45,7 @@ class Account:
             instance=self._running.instance,
             cached_tokens=self.cached_tokens,
             first_token_ms=self._first_token_ms,
+            began_s=self._began_s,
             block_size=self._running.block_size,
         )
 

@@ -204,7 +204,7 @@ class FakeEngine:
         call = Call(prompt, sampling, len(sent))
         self.calls.append(call)
         self._named.touch(prompt.prefix)
-        started = time.perf_counter()
+        began_s, started = time.time(), time.perf_counter()
         first_token_ms: float | None = None
         run: Run | None = None
         try:
@@ -232,6 +232,7 @@ class FakeEngine:
                 instance=self._instance,
                 cached_tokens=call.cached_tokens if ended else None,
                 first_token_ms=first_token_ms,
+                began_s=began_s,
                 block_size=self.cache.block_size,
             )
             await self._tell_freed()

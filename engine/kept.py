@@ -17,7 +17,7 @@ def documents_of(tokens: Path) -> frozenset[str]:
 
 def names_of(ledger: Path) -> frozenset[str]:
     """The names of the prefixes that the file of `engine.ledger` remembers; empty where it can't be read."""
-    return frozenset(_column(ledger, "SELECT DISTINCT name FROM prefixes"))
+    return frozenset(_column(ledger, "SELECT DISTINCT name FROM asked"))
 
 
 def on_shelf(folder: Path) -> tuple[Facts, ...]:

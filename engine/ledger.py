@@ -11,11 +11,15 @@ from pathlib import Path
 from engine.base import ColdBecause, Prefix
 from engine.cachefile import CacheFile
 
+# `last_use` is when a question ended, in Unix seconds, and `cold_because` its verdict. What an earlier version kept had
+# none, and goes.
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS prefixes (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, instance TEXT NOT NULL, last_use REAL NOT NULL, cold_first_token_ms REAL
+DROP TABLE IF EXISTS prefixes;
+CREATE TABLE IF NOT EXISTS asked (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, instance TEXT NOT NULL, last_use REAL NOT NULL, cold_first_token_ms REAL,
+    cold_because TEXT
 );
-CREATE INDEX IF NOT EXISTS prefixes_by_name ON prefixes (name);
+CREATE INDEX IF NOT EXISTS asked_by_name ON asked (name);
 """
 # A server that does not say how large its blocks are: the largest default (vLLM on CPU).
 _UNKNOWN_BLOCK_SIZE = 128
@@ -53,11 +57,13 @@ class Ledger:
         instance: str,
         cached_tokens: int | None,
         first_token_ms: float | None,
+        began_s: float,
         block_size: int | None = None,
     ) -> Verdict:
         """Judges a finished or stopped request by what is remembered, then remembers it.
 
         Args:
+            began_s: When it was asked, in Unix seconds: who waited for somebody else's read was cold for their reason.
             instance: The engine's life: another one after each start.
             cached_tokens: None where the engine did not report, or was stopped before it could.
             first_token_ms: None where no token came; the prefix then does not count as read.
@@ -65,9 +71,9 @@ class Ledger:
         """
 
         def settle(connection: sqlite3.Connection) -> Verdict:
-            verdict = _settle(connection, prefix, instance, cached_tokens, first_token_ms, block_size)
+            verdict = _settle(connection, prefix, instance, cached_tokens, first_token_ms, began_s, block_size)
             if not self._knows(prefix.name):
-                connection.execute("DELETE FROM prefixes WHERE id = ?", (prefix.id,))
+                connection.execute("DELETE FROM asked WHERE id = ?", (prefix.id,))
             return verdict
 
         return self._file.run(settle)
@@ -81,8 +87,8 @@ class Ledger:
 
 
 def _forget(connection: sqlite3.Connection, is_meant: Callable[[str, str], bool]) -> None:
-    meant = [row for row in connection.execute("SELECT id, name FROM prefixes").fetchall() if is_meant(*row)]
-    connection.executemany("DELETE FROM prefixes WHERE id = ?", [(handle,) for handle, _ in meant])
+    meant = [row for row in connection.execute("SELECT id, name FROM asked").fetchall() if is_meant(*row)]
+    connection.executemany("DELETE FROM asked WHERE id = ?", [(handle,) for handle, _ in meant])
 
 
 def _settle(
@@ -91,10 +97,13 @@ def _settle(
     instance: str,
     cached_tokens: int | None,
     first_token_ms: float | None,
+    began_s: float,
     block_size: int | None,
 ) -> Verdict:
-    row = connection.execute("SELECT instance, cold_first_token_ms FROM prefixes WHERE id = ?", (prefix.id,)).fetchone()
-    seen_in, cold_ms = row if row is not None else (None, None)
+    row = connection.execute(
+        "SELECT instance, cold_first_token_ms, last_use, cold_because FROM asked WHERE id = ?", (prefix.id,)
+    ).fetchone()
+    seen_in, cold_ms, last_use_s, their_because = row if row is not None else (None, None, 0.0, None)
     reusable = _num_reusable(prefix, block_size)
     because: ColdBecause | None
     if cached_tokens is None:
@@ -103,15 +112,17 @@ def _settle(
         because = None
     elif seen_in is None:
         because = "changed" if _has_other(connection, prefix) else "first_use"
+    elif seen_in == instance:
+        because = their_because if their_because is not None and last_use_s >= began_s else "evicted"
     else:
-        because = "evicted" if seen_in == instance else "restarted"
+        because = "restarted"
 
     if first_token_ms is not None:
         if cached_tokens is not None and because is not None and cached_tokens < reusable * _COLD:
             cold_ms = first_token_ms
         connection.execute(
-            "INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?)",
-            (prefix.id, prefix.name, instance, time.time(), cold_ms),
+            "INSERT OR REPLACE INTO asked VALUES (?, ?, ?, ?, ?, ?)",
+            (prefix.id, prefix.name, instance, time.time(), cold_ms, because),
         )
     return Verdict(because, cold_ms)
 
@@ -126,6 +137,6 @@ def _has_other(connection: sqlite3.Connection, prefix: Prefix) -> bool:
     if not prefix.name:
         return False
     found = connection.execute(
-        "SELECT 1 FROM prefixes WHERE name = ? AND id != ? LIMIT 1", (prefix.name, prefix.id)
+        "SELECT 1 FROM asked WHERE name = ? AND id != ? LIMIT 1", (prefix.name, prefix.id)
     ).fetchone()
     return found is not None

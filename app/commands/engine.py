@@ -183,7 +183,7 @@ def sections_read(assistant: Assistant, engine: EngineStatus) -> dict[tuple[str,
     rows: list[tuple[str]] = []
     # Whoever writes into the file makes it anew where it is broken.
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as ledger:
-        rows = ledger.execute("SELECT name FROM prefixes WHERE instance = ?", (engine.instance,)).fetchall()
+        rows = ledger.execute("SELECT name FROM asked WHERE instance = ?", (engine.instance,)).fetchall()
     for (name,) in rows:
         kb, _, rest = name.partition("/")
         file, _, numbers = rest.rpartition("/")

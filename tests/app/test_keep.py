@@ -84,7 +84,7 @@ def test_check_finds_what_is_kept_of_documents_that_have_gone(home, command, set
     with closing(sqlite3.connect(home / LEDGER_NAME)) as connection, connection:
         apart = prefix_name("default/measured", "library.md", [SECTION])
         for name in (mine, gone, apart):
-            connection.execute("INSERT INTO prefixes VALUES (?, ?, 'i', 0, NULL)", (name, name))
+            connection.execute("INSERT INTO asked VALUES (?, ?, 'i', 0, NULL, NULL)", (name, name))
     now = time.time()
     shelved(home, ("p1", mine, now), ("p2", gone, now), ("p3", mine, now - 9_999))
     code, report = checked(command)
@@ -205,7 +205,7 @@ def remembered(settings: Settings, *files: str, knows: Callable[[str], bool] = l
     with closing(Ledger(settings.home / LEDGER_NAME, knows=knows)) as ledger:
         for number, file in enumerate(files):
             prefix = Prefix((1, 2, number), "default", prefix_name("default", file, [SECTION]))
-            ledger.settle(prefix, instance="i", cached_tokens=0, first_token_ms=1.0)
+            ledger.settle(prefix, instance="i", cached_tokens=0, first_token_ms=1.0, began_s=time.time())
 
 
 def test_an_answer_that_ends_after_its_document_was_removed_leaves_no_name(settings, tmp_path):

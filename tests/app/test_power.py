@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -133,9 +134,12 @@ def test_names_of_a_removed_document_are_forgotten(settings: Settings) -> None:
     ledger = Ledger(settings.home / LEDGER_NAME)
     prefixes = [Prefix((1, number), "kb", name) for number, name in enumerate(("kb/a.md/1", "kb/b.md/1"))]
     for prefix in prefixes:
-        ledger.settle(prefix, instance="i", cached_tokens=0, first_token_ms=1.0)
+        ledger.settle(prefix, instance="i", cached_tokens=0, first_token_ms=1.0, began_s=time.time())
     Power(settings).forget(lambda name: name == "kb/a.md/1")
-    again = [ledger.settle(each, instance="i", cached_tokens=0, first_token_ms=1.0, block_size=1) for each in prefixes]
+    again = [
+        ledger.settle(each, instance="i", cached_tokens=0, first_token_ms=1.0, began_s=time.time(), block_size=1)
+        for each in prefixes
+    ]
     assert [verdict.cold_because for verdict in again] == ["first_use", "evicted"]
     ledger.close()
 

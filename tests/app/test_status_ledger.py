@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,7 @@ def test_sections_of_this_life_of_the_engine_are_told(tmp_path: Path) -> None:
     ledger = Ledger(home / LEDGER_NAME)
     for token_id, name, instance in ((1, "kb/a.txt/1,2", "i1"), (2, "kb/b.txt/1", "i0")):
         prefix = Prefix(token_ids=(token_id,), name=name, namespace="kb")
-        ledger.settle(prefix, instance=instance, cached_tokens=0, first_token_ms=1.0)
+        ledger.settle(prefix, instance=instance, cached_tokens=0, first_token_ms=1.0, began_s=time.time())
     ledger.close()
     assert sections_read(in_home(home), RUNNING) == {("kb", "a.txt"): {1, 2}}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,17 @@ OTHER = Prefix(tuple(range(5, 1005)), name="doc/2")
 
 
 def settle(
-    ledger: Ledger, cached: int | None, prefix: Prefix = DOC, instance: str = "a", ms: float | None = 800.0
+    ledger: Ledger,
+    cached: int | None,
+    prefix: Prefix = DOC,
+    instance: str = "a",
+    ms: float | None = 800.0,
+    began_s: float | None = None,
 ) -> Verdict:
-    return ledger.settle(prefix, instance=instance, cached_tokens=cached, first_token_ms=ms, block_size=32)
+    began_s = time.time() if began_s is None else began_s
+    return ledger.settle(
+        prefix, instance=instance, cached_tokens=cached, first_token_ms=ms, began_s=began_s, block_size=32
+    )
 
 
 @pytest.fixture
@@ -43,6 +52,23 @@ def test_seen_before_in_this_engine_means_evicted(ledger: Ledger) -> None:
     """Nothing else makes a known prefix cold in the same life."""
     settle(ledger, 0)
     assert settle(ledger, 0).cold_because == "evicted"
+
+
+def test_who_waits_for_somebody_elses_read_was_cold_for_their_reason(ledger: Ledger) -> None:
+    """Three ask at once and one reads: nothing took anybody's place. It did when the next one finds it gone."""
+    began_s = time.time()
+    assert [settle(ledger, 0, began_s=began_s).cold_because for _ in range(3)] == ["first_use"] * 3
+    again_s = time.time()
+    assert [settle(ledger, 0, began_s=again_s).cold_because for _ in range(2)] == ["evicted"] * 2
+    assert [settle(ledger, 0, instance="b", began_s=again_s).cold_because for _ in range(2)] == ["restarted"] * 2
+
+
+def test_one_that_was_warm_meanwhile_says_nothing_of_who_was_not(ledger: Ledger) -> None:
+    """It ended during the other's question, and the prefix went in between."""
+    settle(ledger, 0)
+    began_s = time.time()
+    assert settle(ledger, 992).cold_because is None
+    assert settle(ledger, 0, began_s=began_s).cold_because == "evicted"
 
 
 def test_seen_in_another_life_means_restarted_once(ledger: Ledger) -> None:
