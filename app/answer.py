@@ -70,6 +70,7 @@ class Answer:
         receipt: None where no model was asked (nothing relevant was found).
         reading: None where nothing was read.
         output_ids: The model's raw ids, for the next turn's history.
+        search_ms: Until it was known what to read; the receipt's times begin after it.
         refusal, unsupported: Of an answer that nothing in the text supports, which is `text` in two parts: what we say,
             and the beginning of what the model said. Empty otherwise.
     """
@@ -82,6 +83,7 @@ class Answer:
     output_ids: tuple[int, ...] = ()
     refusal: str = ""
     unsupported: str = ""
+    search_ms: float = 0.0
 
 
 Event = Reading | Words | Answer

@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -209,6 +211,7 @@ class Assistant:
             Problem, EngineError, IngestError: One sentence each.
         """
         question = checked(question)
+        began_s = time.perf_counter()
         planned = await self._finder.plan(
             question,
             partial(self.engines.ready, report),
@@ -221,13 +224,14 @@ class Assistant:
             said = nothing_relevant(planned.num_documents, language_of(question))
             yield Answer(said, True, (), None, None)
             return
+        search_ms = 1000 * (time.perf_counter() - began_s)
         reader = await self.engines.ready(report)
         asked = self.put(
             reader, planned, question, kb=kb, conversation=conversation, apart=apart, session=session, afresh=afresh
         )
         async with aclosing(asked) as events:
             async for event in events:
-                yield event
+                yield replace(event, search_ms=search_ms) if isinstance(event, Answer) else event
 
     async def put(
         self,

@@ -182,6 +182,7 @@ class Power:
         from engine.lease import find
 
         running = find(self._settings.engine)
+        self.forget(is_meant)  # nothing took its place
         if running is not None:
             return free_named(running, namespace, is_meant)
         return erase_from_shelf(

@@ -73,16 +73,19 @@ def streamed(engine: Engine, prompt: Prompt, sampling: Sampling) -> AsyncGenerat
     return cast("AsyncGenerator[Delta | Finish, None]", engine.generate(prompt, sampling))
 
 
-def checked_answer(question: str, text: str, read: Read, finish: Finish, earlier: Sequence[str] = ()) -> Answer:
+def checked_answer(
+    question: str, text: str, read: Read, finish: Finish, earlier: Sequence[str] = (), *, asks: bool = True
+) -> Answer:
     """The checked answer. Blocking: an abstention in our words, or the model's words with the citations that hold.
 
     Args:
         earlier: The questions that this one leans on, oldest first.
+        asks: See `not_in_reading`.
     """
     from engine.refusal import is_refusal
 
     language = language_of(question)
-    abstention = not_in_reading(read.reading, read.num_searched, language)
+    abstention = not_in_reading(read.reading, read.num_searched, language, asks=asks)
     if is_refusal(text) or not text.strip():
         return Answer(abstention, True, (), finish.receipt, read.reading, finish.token_ids)
     cited = cite(text, question, read.sources(), earlier)

@@ -31,16 +31,25 @@ _WHY_ZH: dict[ColdBecause, str] = {
 
 # Of an answer without support in the text, so much is shown.
 UNSUPPORTED_CHARS = 200
+# A search that takes longer is told of beside the first word's time.
+NOTICED_MS = 950.0
 
 
 def language_of(question: str) -> Language:
     return "zh" if has_cjk(question) else "en"
 
 
-def receipt_words(receipt: Receipt, language: Language = "en") -> str:
-    """ "1,984 of 2,031 prompt tokens reused, first word after 0.2 s; cold it took 5.5 s" """
+def receipt_words(receipt: Receipt, language: Language = "en", search_ms: float = 0.0) -> str:
+    """ "1,984 of 2,031 prompt tokens reused, first word after 0.2 s; cold it took 5.5 s"
+
+    Args:
+        search_ms: What went before; told where a person noticed it.
+    """
     why = _WHY_ZH if language == "zh" else _WHY_EN
     told = [_reused(receipt, language), _first_word(receipt, language)]
+    if search_ms >= NOTICED_MS:
+        searched = seconds(search_ms)
+        told.append(f"在此之前检索用了 {searched}" if language == "zh" else f"behind a search of {searched}")
     line = ("，" if language == "zh" else ", ").join(told)
     if receipt.cold_because is not None:
         return line + (
@@ -76,8 +85,12 @@ def seconds(milliseconds: float) -> str:
     return f"{value:.2f} s" if value < 0.095 else f"{value:.1f} s" if value < 9.95 else f"{value:.0f} s"
 
 
-def not_in_reading(reading: Reading, num_searched: int, language: Language) -> str:
-    """What an abstention says after the model has read and found nothing; `num_searched` documents could have been."""
+def not_in_reading(reading: Reading, num_searched: int, language: Language, *, asks: bool = True) -> str:
+    """What an abstention says after the model has read and found nothing; `num_searched` documents could have been.
+
+    Args:
+        asks: Whether somebody is there who could have the rest read too.
+    """
     if reading.whole and num_searched > 1:
         if language == "zh":
             whole = f"已读全部 {reading.num_pages} 页"
@@ -88,13 +101,14 @@ def not_in_reading(reading: Reading, num_searched: int, language: Language) -> s
         if language == "zh":
             return f"此文档中没有（已读全部 {reading.num_pages} 页）。"
         return f"Not in this document ({_all_pages(reading.num_pages)} read)."
+    title, one_page = reading.title, reading.num_pages == 1
     where = page_range(reading.first_page, reading.last_page, language)
     if language == "zh":
-        return f"在检索到的段落中没有找到（读了《{reading.title}》共 {reading.num_pages} 页中的{where}）：要读全文吗？"
-    return (
-        f"Not in the passages searched ({where} of {reading.num_pages} of “{reading.title}” "
-        f"{'was' if reading.first_page == reading.last_page else 'were'} read): read the whole document?"
-    )
+        read = f"读了《{title}》的一部分" if one_page else f"读了《{title}》共 {reading.num_pages} 页中的{where}"
+        return f"在检索到的段落中没有找到（{read}）" + ("：要读全文吗？" if asks else "。")
+    part = f"a part of “{title}”" if one_page else f"{where} of {reading.num_pages} of “{title}”"
+    was = "was" if reading.first_page == reading.last_page else "were"
+    return f"Not in the passages searched ({part} {was} read)" + (": read the whole document?" if asks else ".")
 
 
 def nothing_relevant(num_documents: int, language: Language) -> str:

@@ -102,7 +102,7 @@ def _laid_out(
 
 def _said(schema: Schema | None, question: str, text: str, read: Read, finish: Finish) -> _Said:
     if schema is None:
-        answer = checked_answer(question, text, read, finish)
+        answer = checked_answer(question, text, read, finish, asks=False)
         return _Said(answer.text, answer.abstained, answer.citations)
     checked = schema.checked(text)
     return _Said(checked, False, places(checked, question, read.sources()))

@@ -57,7 +57,8 @@ class Cost:
             of the documents may go before their turn.
         seconds: How long that takes; None where the engine's speed is not known.
         seconds_low, seconds_high: Between which it lies, as a rule. They are far apart where little was seen of the
-            engine; where no answer was, `seconds_high` is with the longest that may come, and is `seconds` too.
+            engine; where no answer was, `seconds_high` is with the longest that may come on an engine as slow as it may
+            be, and is `seconds` too.
         failed: Questions that can't be asked as they are, and the first of them with the reason.
         late: Questions whose answers will come after their deadlines, as far as can be told, and the first of them.
     """
@@ -152,7 +153,7 @@ def count(
         question_tokens=question_tokens,
         plain_tokens=plain_tokens,
         is_exact=not was_asked and all(choice.question.follow_up_of is None for choice in choices),
-        seconds=None if ends_s is None else max(ends_s, default=0.0),
+        seconds=None if ends_s is None or span is None else max(ends_s, default=0.0) if lengths.seen else span[1],
         seconds_low=None if span is None else span[0],
         seconds_high=None if span is None else span[1],
         late=len(late),

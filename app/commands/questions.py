@@ -176,7 +176,8 @@ def print_answer(answer: Answer, question: str) -> None:
         where = page_words(citation.page, citation.label, pages) + (" (read by OCR)" if citation.ocr else "")
         out.print(terminal.safe(f"[{citation.number}] {citation.title}, {where}: “{citation.quote}”"), style="cyan")
     if answer.receipt is not None:
-        out.print(receipt_words(answer.receipt, language_of(question)), style="dim", markup=False)
+        line = receipt_words(answer.receipt, language_of(question), answer.search_ms)
+        out.print(line, style="dim", markup=False)
 
 
 def answer_row(answer: Answer) -> dict[str, Any]:

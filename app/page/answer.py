@@ -197,7 +197,7 @@ async def _finish(reply: Reply, host: Host, member: Member, asked: Asked, answer
             # This makes `name` a link; where it leads is AnswerFoot.jsx's, and without that a page with the quote.
             elements.append(cl.Text(name=name, content=f"{citation.quote}\n\n{line}", display="page"))
             sources[name] = source_props(citation, place, language)
-    props = foot_props(answer.receipt, answer.reading, None, language)
+    props = foot_props(answer.receipt, answer.reading, None, language, answer.search_ms)
     foot = _foot(reply, props | {"sources": sources, "unsupported": plain_words(answer.unsupported)})
     elements.append(foot)
     below = ["\n".join(lines)] if lines else []

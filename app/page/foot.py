@@ -11,7 +11,7 @@ from engine.base import Receipt
 
 
 def foot_props(
-    receipt: Receipt | None, reading: Reading | None, stopped: str | None, language: Language
+    receipt: Receipt | None, reading: Reading | None, stopped: str | None, language: Language, search_ms: float = 0.0
 ) -> dict[str, Any]:
     """What AnswerFoot.jsx gets: sentences, and `share` (0 to 1, None where the engine did not report)."""
     return {
@@ -19,7 +19,7 @@ def foot_props(
         "stopped": stopped,
         "unsupported": "",
         "reading": reading_line(reading, language, done=True) if reading else None,
-        "receipt": receipt_words(receipt, language) if receipt else None,
+        "receipt": receipt_words(receipt, language, search_ms) if receipt else None,
         "share": _share(receipt),
         "details": _details(receipt, language) if receipt else [],
         "offer": None,

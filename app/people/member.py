@@ -69,7 +69,7 @@ class Member:
         """
         found = next((document for document in self.documents(kb) if document.id == doc_id), None)
         if found is None:
-            raise Problem("not_found", f'There is no document "{doc_id}".')
+            raise Problem("not_found", f'There is no document "{doc_id}" here any more, or it is not shared with you.')
         return found
 
     def file(self, doc_id: str) -> tuple[StoredDocument, Path]:

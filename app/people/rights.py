@@ -92,4 +92,6 @@ def base_name(name: str) -> str:
 
 def no_such_base(name: str) -> Problem:
     """What is said of a base that is not there, and word for word of one that may not be seen."""
-    return Problem("not_found", f'There is no knowledge base "{name}"; ask its owner to share it with you.')
+    return Problem(
+        "not_found", f'There is no knowledge base "{name}" that you can read; ask its owner to share it with you.'
+    )

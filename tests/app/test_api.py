@@ -165,7 +165,7 @@ async def test_a_conversation_from_elsewhere_is_read_too(
 
 async def test_errors_have_openais_form(client: openai.AsyncOpenAI, http: httpx.AsyncClient) -> None:
     """Each with the class that its client raises, a code, and a sentence; nothing of it is a page."""
-    with pytest.raises(openai.NotFoundError, match='There is no knowledge base "village"'):
+    with pytest.raises(openai.NotFoundError, match='There is no knowledge base "village" that you can read'):
         await client.chat.completions.create(model="village", messages=asked("What?"))
     with pytest.raises(openai.AuthenticationError, match="not known") as told:
         await client.with_options(api_key="ro-guess").models.list()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,26 @@ def test_how_long_the_engine_stays_is_told(seconds: float, stays: str) -> None:
 
     assert stays in lingering(seconds)
     assert lingering(seconds).count(".") == 1
+
+
+def test_what_was_let_go_is_not_said_to_have_been_pushed_out(settings: Settings) -> None:
+    """Where it is read again that is a first use; what was kept beside it, and has gone, was pushed out."""
+    from app.power import LEDGER_NAME
+    from engine.base import Prefix
+    from engine.ledger import Ledger
+
+    prefixes = [Prefix((1, number), "kb", name) for number, name in enumerate(("kb/a.md/1", "kb/b.md/1"))]
+
+    def cold_because() -> list[str | None]:
+        with closing(Ledger(settings.home / LEDGER_NAME)) as ledger:
+            verdicts = [
+                ledger.settle(
+                    each, instance="i", cached_tokens=0, first_token_ms=1.0, began_s=time.time(), block_size=1
+                )
+                for each in prefixes
+            ]
+        return [verdict.cold_because for verdict in verdicts]
+
+    assert cold_because() == ["first_use", "first_use"]
+    assert Power(settings).free("kb", lambda name: name == "kb/a.md/1") == 0
+    assert cold_because() == ["first_use", "evicted"]

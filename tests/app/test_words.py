@@ -56,6 +56,13 @@ def test_chinese_receipt() -> None:
     assert receipt_words(WARM, "zh") == "2,031 个提示词元中复用了 1,984 个，0.2 s 后出现第一个字；冷读时用了 5.5 s"
 
 
+def test_a_search_that_one_noticed_is_told_beside_the_first_word() -> None:
+    """The receipt's times begin behind it; a quick one is nobody's concern."""
+    assert "first word after 0.2 s, behind a search of 4.7 s" in receipt_words(WARM, "en", 4_700.0)
+    assert "在此之前检索用了 4.7 s" in receipt_words(WARM, "zh", 4_700.0)
+    assert receipt_words(WARM, "en", 300.0) == receipt_words(WARM)
+
+
 def test_abstention_tells_whole_from_part() -> None:
     """ "Not in this document" is only said where all of it was read."""
     assert not_in_reading(READING, 1, "en") == "Not in this document (all 14 pages were read)."
@@ -67,6 +74,12 @@ def test_abstention_tells_whole_from_part() -> None:
     )
     assert not_in_reading(READING, 1, "zh") == "此文档中没有（已读全部 14 页）。"
     assert "第 3 至 5 页" in not_in_reading(part, 1, "zh")
+    assert not_in_reading(part, 9, "en", asks=False).endswith("pages 3 to 5 of 14 of “Handbook” were read).")
+    one = replace(READING, whole=False, first_page=1, last_page=1, num_pages=1)
+    assert not_in_reading(one, 1, "en") == (
+        "Not in the passages searched (a part of “Handbook” was read): read the whole document?"
+    )
+    assert not_in_reading(one, 1, "zh", asks=False) == "在检索到的段落中没有找到（读了《Handbook》的一部分）。"
     assert nothing_relevant(1, "en") == "Not in the passages searched: nothing in 1 document matches the question."
 
 

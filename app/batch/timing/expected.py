@@ -58,11 +58,11 @@ def span_of(rates: Rates, groups: Sequence[Asking], lengths: Lengths, seconds: f
     if not count or seconds <= 0:
         return 0.0, 0.0
     reading = min(sum(rates.reading_s(group.read_tokens) for group in groups) / seconds, 1.0)
-    if not lengths.seen:
-        return reading * seconds, seconds
     answer_error = math.hypot(rates.answer_error, lengths.error(count))
     error = min(math.hypot(reading * rates.read_error, (1 - reading) * answer_error), _LARGEST_ERROR)
-    return (1 - error) * seconds, (1 + error) * seconds
+    # As long as an answer may be says nothing of how short it may be.
+    least = reading if not lengths.seen else 1.0
+    return (1 - error) * least * seconds, (1 + error) * seconds
 
 
 class _Playing:
