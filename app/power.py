@@ -182,7 +182,7 @@ class Power:
         from engine.lease import find
 
         running = find(self._settings.engine)
-        self.forget(is_meant)  # nothing took its place
+        self._let_go(is_meant)
         if running is not None:
             return free_named(running, namespace, is_meant)
         return erase_from_shelf(
@@ -218,6 +218,14 @@ class Power:
             ledger = Ledger(path)
             ledger.forget(lambda handle, name: is_meant(name))
             ledger.close()
+
+    def _let_go(self, is_meant: Callable[[str], bool]) -> None:
+        from engine.ledger import Ledger
+
+        path = self._settings.home / LEDGER_NAME
+        if path.exists():
+            with contextlib.closing(Ledger(path)) as ledger:
+                ledger.let_go(lambda handle, name: is_meant(name))
 
     def _tokenizer_folder(self, report: Report) -> Path:
         """For an engine elsewhere: its vocabulary has to be here, its weights need not."""

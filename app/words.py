@@ -16,6 +16,7 @@ Language = Literal["en", "zh"]
 _WHY_EN: dict[ColdBecause, str] = {
     "first_use": "first use of these pages",
     "evicted": "other documents had taken its place in the cache",
+    "freed": "it had been let go",
     "restarted": "the engine was restarted",
     "changed": "the document was changed",
     "unknown": "the engine does not say why",
@@ -23,6 +24,7 @@ _WHY_EN: dict[ColdBecause, str] = {
 _WHY_ZH: dict[ColdBecause, str] = {
     "first_use": "这些页面第一次被读",
     "evicted": "缓存已被其他文档占用",
+    "freed": "此前已被释放",
     "restarted": "引擎重新启动过",
     "changed": "文档已更改",
     "unknown": "引擎没有说明原因",

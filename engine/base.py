@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-ColdBecause = Literal["first_use", "evicted", "restarted", "changed", "unknown"]
+ColdBecause = Literal["first_use", "evicted", "freed", "restarted", "changed", "unknown"]
 FinishReason = Literal["stop", "length", "abort"]
 PrefixState = Literal["cold", "warming", "warm", "partial", "unknown"]
 

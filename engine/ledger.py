@@ -11,8 +11,8 @@ from pathlib import Path
 from engine.base import ColdBecause, Prefix
 from engine.cachefile import CacheFile
 
-# `last_use` is when a question ended, in Unix seconds, and `cold_because` its verdict. What an earlier version kept had
-# none, and goes.
+# `last_use` is when a question ended, in Unix seconds, and `cold_because` why it was cold, if it was or may have been.
+# What an earlier version kept had none, and goes.
 _SCHEMA = """
 DROP TABLE IF EXISTS prefixes;
 CREATE TABLE IF NOT EXISTS asked (
@@ -21,6 +21,8 @@ CREATE TABLE IF NOT EXISTS asked (
 );
 CREATE INDEX IF NOT EXISTS asked_by_name ON asked (name);
 """
+# Of what was freed, in the place of the engine's life that held it.
+_NO_INSTANCE = ""
 # A server that does not say how large its blocks are: the largest default (vLLM on CPU).
 _UNKNOWN_BLOCK_SIZE = 128
 # A few blocks lost at the end of a long prefix are not worth a word.
@@ -82,6 +84,16 @@ class Ledger:
         """Forgets the prefixes whose (handle, name) is meant: the next question about one is its first use."""
         self._file.run(lambda connection: _forget(connection, is_meant))
 
+    def let_go(self, is_meant: Callable[[str, str], bool]) -> None:
+        """The prefixes whose (handle, name) is meant were freed on purpose: nothing took their place."""
+
+        def free(connection: sqlite3.Connection) -> None:
+            meant = [row for row in connection.execute("SELECT id, name FROM asked").fetchall() if is_meant(*row)]
+            freed = [(_NO_INSTANCE, handle) for handle, _ in meant]
+            connection.executemany("UPDATE asked SET instance = ? WHERE id = ?", freed)
+
+        self._file.run(free)
+
     def close(self) -> None:
         self._file.close()
 
@@ -105,24 +117,27 @@ def _settle(
     ).fetchone()
     seen_in, cold_ms, last_use_s, their_because = row if row is not None else (None, None, 0.0, None)
     reusable = _num_reusable(prefix, block_size)
-    because: ColdBecause | None
+    where_cold: ColdBecause
+    if seen_in is None:
+        where_cold = "changed" if _has_other(connection, prefix) else "first_use"
+    elif seen_in == _NO_INSTANCE:
+        where_cold = "freed"
+    elif seen_in == instance:
+        where_cold = their_because if their_because is not None and last_use_s >= began_s else "evicted"
+    else:
+        where_cold = "restarted"
+    because: ColdBecause | None = where_cold
     if cached_tokens is None:
         because = "unknown"
     elif cached_tokens >= reusable * _NEARLY:
         because = None
-    elif seen_in is None:
-        because = "changed" if _has_other(connection, prefix) else "first_use"
-    elif seen_in == instance:
-        because = their_because if their_because is not None and last_use_s >= began_s else "evicted"
-    else:
-        because = "restarted"
 
     if first_token_ms is not None:
         if cached_tokens is not None and because is not None and cached_tokens < reusable * _COLD:
             cold_ms = first_token_ms
         connection.execute(
             "INSERT OR REPLACE INTO asked VALUES (?, ?, ?, ?, ?, ?)",
-            (prefix.id, prefix.name, instance, time.time(), cold_ms, because),
+            (prefix.id, prefix.name, instance, time.time(), cold_ms, because and where_cold),
         )
     return Verdict(because, cold_ms)
 

@@ -252,6 +252,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     ),
     "cold_first_use": ("first use", "首次使用"),
     "cold_evicted": ("pushed out", "被挤出"),
+    "cold_freed": ("let go", "已释放"),
     "cold_restarted": ("restarted", "引擎重启"),
     "cold_changed": ("changed", "文档已更改"),
     "cold_unknown": ("not known", "未知"),

@@ -108,9 +108,15 @@ async def _held(
 
     handles: list[Handle] = []
     steps.busy(f"Reading “{document.title}”")
-    async for handle in hold(reader, document, sections, pin=pin):
-        handles.append(handle)
-        steps.busy(f"Reading “{document.title}”: {len(handles)} of {len(sections)}")
+    try:
+        async for handle in hold(reader, document, sections, pin=pin):
+            handles.append(handle)
+            steps.busy(f"Reading “{document.title}”: {len(handles)} of {len(sections)}")
+    except EngineError as error:
+        if not handles:
+            raise
+        kept = f"{len(handles)} of its {len(sections)} sections are held; `readonce free {document.id}` lets them go."
+        raise EngineError(error.code, f"{error.message} {kept}") from error
     resident = [handle.resident_tokens for handle in handles if handle.resident_tokens is not None]
     return Warmed(
         document.id,

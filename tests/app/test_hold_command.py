@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from library import LIBRARY, FakePower, Run, long_text, write
 
-from engine.base import Features
+from engine.base import EngineError, Features, Prefix
 from engine.fake import FakeEngine
 
 
@@ -75,3 +77,24 @@ def test_an_engine_that_keeps_nothing_by_name_is_told(
     code, out, err = run("warm", "library.md")
     assert (code, out) == (1, "")
     assert "This engine keeps nothing by name. Start it with VLLM_PLUGINS=readonce." in err
+
+
+def test_a_document_that_can_only_be_held_in_part_says_how_to_let_it_go(
+    run: Run, tmp_path: Path, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came before the refusal is held, and takes of what may be pinned."""
+    run("add", str(write(tmp_path, "library.md", long_text(4))))
+    plain, held = FakeEngine.cache_prefix, 0
+
+    async def one_and_no_more(self: FakeEngine, prefix: Prefix, **life: Any) -> Any:
+        nonlocal held
+        if held:
+            raise EngineError("pins_full", "No more can be pinned.")
+        held += 1
+        return await plain(self, prefix, **life)
+
+    monkeypatch.setattr(FakeEngine, "cache_prefix", one_and_no_more)
+    code, _, err = run("warm", "library.md", "--pin")
+    assert code == 1
+    told = r"No more can be pinned\. 1 of its \d+ sections are held; `readonce free \w+` lets them go\."
+    assert re.search(told, " ".join(err.split()))

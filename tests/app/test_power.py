@@ -184,7 +184,7 @@ def test_how_long_the_engine_stays_is_told(seconds: float, stays: str) -> None:
 
 
 def test_what_was_let_go_is_not_said_to_have_been_pushed_out(settings: Settings) -> None:
-    """Where it is read again that is a first use; what was kept beside it, and has gone, was pushed out."""
+    """Read again it says so; what was kept beside it, and has gone, was pushed out."""
     from app.power import LEDGER_NAME
     from engine.base import Prefix
     from engine.ledger import Ledger
@@ -203,4 +203,5 @@ def test_what_was_let_go_is_not_said_to_have_been_pushed_out(settings: Settings)
 
     assert cold_because() == ["first_use", "first_use"]
     assert Power(settings).free("kb", lambda name: name == "kb/a.md/1") == 0
-    assert cold_because() == ["first_use", "evicted"]
+    assert cold_because() == ["freed", "evicted"]
+    assert cold_because() == ["evicted", "evicted"]

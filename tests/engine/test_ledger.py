@@ -63,6 +63,24 @@ def test_who_waits_for_somebody_elses_read_was_cold_for_their_reason(ledger: Led
     assert [settle(ledger, 0, instance="b", began_s=again_s).cold_because for _ in range(2)] == ["restarted"] * 2
 
 
+def test_one_that_hung_up_does_not_hide_the_reason_of_who_waited_with_them(ledger: Ledger) -> None:
+    """Their own stays unknown: what they would have found nobody reports."""
+    began_s = time.time()
+    assert settle(ledger, None, began_s=began_s).cold_because == "unknown"
+    assert [settle(ledger, 0, began_s=began_s).cold_because for _ in range(2)] == ["first_use"] * 2
+
+
+def test_what_was_let_go_says_so_once_and_keeps_its_price(ledger: Ledger) -> None:
+    """Nothing took its place; others are not touched."""
+    settle(ledger, 0, ms=700.0)
+    settle(ledger, 0, OTHER)
+    ledger.let_go(lambda handle, name: name == "doc/1")
+    assert settle(ledger, 0, OTHER).cold_because == "evicted"
+    assert settle(ledger, None, ms=None) == Verdict("unknown", 700.0)
+    assert settle(ledger, 0).cold_because == "freed"
+    assert settle(ledger, 0).cold_because == "evicted"
+
+
 def test_one_that_was_warm_meanwhile_says_nothing_of_who_was_not(ledger: Ledger) -> None:
     """It ended during the other's question, and the prefix went in between."""
     settle(ledger, 0)

@@ -39,6 +39,8 @@ _LONGEST_S = 20.0
 # Of answers that were asked for together, so many tell what all do.
 _MOST_KEPT = 2
 _NAMESPACE = "measured"
+# It goes by itself where nobody lets it go: a command may be killed meanwhile.
+_KEPT_S = 120.0
 _WORDS = "Where the path bends, a gate of seven old boards stands half open, and nobody remembers who left it so. " * 8
 
 
@@ -132,7 +134,7 @@ class _Measuring:
 
     async def _read_in(self, prefix: Prefix) -> None:
         self._read.append(prefix)
-        await self._engine.cache_prefix(prefix)
+        await self._engine.cache_prefix(prefix, ttl_s=_KEPT_S)
 
     async def _read_timed(self, prefix: Prefix) -> float:
         with self._clock.reading() as watch:
