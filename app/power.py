@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
     from engine.client import Client
     from engine.hold import Lease
+    from engine.ledger import Ledger
     from engine.server import RunningEngine
     from engine.tokenizer import Tokenizer
     from engine.users import Kind
@@ -182,7 +183,9 @@ class Power:
         from engine.lease import find
 
         running = find(self._settings.engine)
-        self._let_go(is_meant)
+        with self._remembered() as ledger:
+            if ledger is not None:
+                ledger.let_go(lambda handle, name: is_meant(name))
         if running is not None:
             return free_named(running, namespace, is_meant)
         return erase_from_shelf(
@@ -211,21 +214,21 @@ class Power:
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """Forgets all that is remembered of prefixes whose name is meant. Blocking."""
+        with self._remembered() as ledger:
+            if ledger is not None:
+                ledger.forget(lambda handle, name: is_meant(name))
+
+    @contextlib.contextmanager
+    def _remembered(self) -> Iterator[Ledger | None]:
+        """None where nothing was remembered yet: no file is made for it."""
         from engine.ledger import Ledger
 
         path = self._settings.home / LEDGER_NAME
-        if path.exists():
-            ledger = Ledger(path)
-            ledger.forget(lambda handle, name: is_meant(name))
-            ledger.close()
-
-    def _let_go(self, is_meant: Callable[[str], bool]) -> None:
-        from engine.ledger import Ledger
-
-        path = self._settings.home / LEDGER_NAME
-        if path.exists():
-            with contextlib.closing(Ledger(path)) as ledger:
-                ledger.let_go(lambda handle, name: is_meant(name))
+        if not path.exists():
+            yield None
+            return
+        with contextlib.closing(Ledger(path)) as ledger:
+            yield ledger
 
     def _tokenizer_folder(self, report: Report) -> Path:
         """For an engine elsewhere: its vocabulary has to be here, its weights need not."""

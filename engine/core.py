@@ -11,6 +11,8 @@ the method of vLLM that it leans on (a version that lacks one of them is left al
     Request                             (unchanged) copies no list of the whole prompt, twice 0.2 ms
     UnitaryKVCacheCoordinator.find_...  is spared looking up what it has found before (`core_found`)
     KVCacheManager.estimate_cached_...  looks at the last block only (`core_counts`)          0.4 ms (blocks of 32)
+    StagedWriteTensor.apply_write       copies where one question came (`core_writes`)
+    EngineCoreProc._process_engine_step gives way to the thread that sends answers
 
 Loaded in each of vLLM's processes by `inside`, unless READONCE_PLUGIN_CORE=0.
 """

@@ -82,15 +82,18 @@ class Ledger:
 
     def forget(self, is_meant: Callable[[str, str], bool]) -> None:
         """Forgets the prefixes whose (handle, name) is meant: the next question about one is its first use."""
-        self._file.run(lambda connection: _forget(connection, is_meant))
+
+        def forget(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM asked WHERE id = ?", _meant(connection, is_meant))
+
+        self._file.run(forget)
 
     def let_go(self, is_meant: Callable[[str, str], bool]) -> None:
         """The prefixes whose (handle, name) is meant were freed on purpose: nothing took their place."""
 
         def free(connection: sqlite3.Connection) -> None:
-            meant = [row for row in connection.execute("SELECT id, name FROM asked").fetchall() if is_meant(*row)]
-            freed = [(_NO_INSTANCE, handle) for handle, _ in meant]
-            connection.executemany("UPDATE asked SET instance = ? WHERE id = ?", freed)
+            meant = _meant(connection, is_meant)
+            connection.executemany(f"UPDATE asked SET instance = '{_NO_INSTANCE}' WHERE id = ?", meant)
 
         self._file.run(free)
 
@@ -98,9 +101,9 @@ class Ledger:
         self._file.close()
 
 
-def _forget(connection: sqlite3.Connection, is_meant: Callable[[str, str], bool]) -> None:
-    meant = [row for row in connection.execute("SELECT id, name FROM asked").fetchall() if is_meant(*row)]
-    connection.executemany("DELETE FROM asked WHERE id = ?", [(handle,) for handle, _ in meant])
+def _meant(connection: sqlite3.Connection, is_meant: Callable[[str, str], bool]) -> list[tuple[str]]:
+    rows = connection.execute("SELECT id, name FROM asked").fetchall()
+    return [(handle,) for handle, name in rows if is_meant(handle, name)]
 
 
 def _settle(

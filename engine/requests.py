@@ -1,7 +1,7 @@
 """Decides what vLLM's request for one of our questions looks like: made by vLLM once a way to sample, then copied.
 
-Making one takes vLLM a few tenths of a millisecond, and of two questions only the prompt and the names differ. vLLM's
-detokenizer is off: it would walk through the whole prompt first.
+Of two questions that sample alike only the prompt and the names differ; making each anew was part of the half
+millisecond before it went to the core. vLLM's detokenizer is off: it would walk through the whole prompt first.
 """
 
 from __future__ import annotations

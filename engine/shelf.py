@@ -214,11 +214,7 @@ class Shelf:
         Raises:
             EngineError: `state_unusable` where the disk or its rights refuse.
         """
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return self._file.run(lambda connection: work(Rows(connection, self._folder)))
-        except (OSError, sqlite3.Error) as error:
-            raise self._unusable(error) from error
+        return self._with(self._file.run, work)
 
     def look(self, work: Callable[[Rows], T]) -> T:
         """As `run`, outside a transaction: for work that reads one row, several times as quick.
@@ -226,18 +222,18 @@ class Shelf:
         Raises:
             EngineError: `state_unusable`.
         """
+        return self._with(self._file.look, work)
+
+    def _with(self, use: Callable[[Callable[[sqlite3.Connection], T]], T], work: Callable[[Rows], T]) -> T:
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return self._file.look(lambda connection: work(Rows(connection, self._folder)))
+            return use(lambda connection: work(Rows(connection, self._folder)))
         except (OSError, sqlite3.Error) as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: Exception) -> EngineError:
-        return EngineError(
-            "state_unusable",
-            f"The folder {self._folder} of the registered prefixes can't be used ({error}); "
-            "check its rights and the space there.",
-        )
+            raise EngineError(
+                "state_unusable",
+                f"The folder {self._folder} of the registered prefixes can't be used ({error}); "
+                "check its rights and the space there.",
+            ) from error
 
     def close(self) -> None:
         with suppress(sqlite3.Error):

@@ -135,12 +135,15 @@ def count(
         for group in groups
     )
     choices = [choice for group in groups for choice in group.choices]
-    ends_s, span = None, None
+    ends_s, seconds, span = None, None, None
     if rates is not None:
         sizes = [len(group.choices) for group in groups]
         asked = asking(reads_before, sizes, lengths)
         ends_s = expected(rates, asked, at_once, question_tokens, wave)
-        span = span_of(rates, asked, lengths, max(ends_s, default=0.0))
+        seconds = max(ends_s, default=0.0)
+        span = span_of(rates, asked, lengths, seconds)
+        if not lengths.seen:
+            seconds = span[1]
     # What it takes at most makes no answer late.
     known_s = ends_s if lengths.seen else None
     late = _late(choices, [0.0] * len(choices) if known_s is None else known_s, now_s)
@@ -153,7 +156,7 @@ def count(
         question_tokens=question_tokens,
         plain_tokens=plain_tokens,
         is_exact=not was_asked and all(choice.question.follow_up_of is None for choice in choices),
-        seconds=None if ends_s is None or span is None else max(ends_s, default=0.0) if lengths.seen else span[1],
+        seconds=seconds,
         seconds_low=None if span is None else span[0],
         seconds_high=None if span is None else span[1],
         late=len(late),

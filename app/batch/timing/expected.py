@@ -61,7 +61,7 @@ def span_of(rates: Rates, groups: Sequence[Asking], lengths: Lengths, seconds: f
     answer_error = math.hypot(rates.answer_error, lengths.error(count))
     error = min(math.hypot(reading * rates.read_error, (1 - reading) * answer_error), _LARGEST_ERROR)
     # As long as an answer may be says nothing of how short it may be.
-    least = reading if not lengths.seen else 1.0
+    least = 1.0 if lengths.seen else reading
     return (1 - error) * least * seconds, (1 + error) * seconds
 
 

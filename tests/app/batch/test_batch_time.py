@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batch_kit import add_documents, assistant_of
@@ -22,7 +23,7 @@ from app.batch.timing.clock import MEASURED
 from app.batch.timing.learnt import load_rates, load_seen
 from app.batch.timing.measure import measure
 from app.settings import Settings
-from engine.base import Prompt
+from engine.base import Prefix, Prompt
 from engine.fake import FakeEngine
 from engine.tokenizer import Tokenizer
 from engine.view import CacheView, PrefixView
@@ -142,6 +143,28 @@ def test_what_an_engine_is_measured_with_is_let_go(stepped: tuple[SteppedEngine,
     assert {one.kind for one in seen.answers} == {MEASURED}
     assert {round(one.width) for one in seen.answers} >= {1, 3}
     assert seen.reads[0].tokens == 512
+
+
+def test_what_an_engine_is_measured_with_is_as_long_as_a_section_and_goes_by_itself(
+    stepped: tuple[SteppedEngine, Assistant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that is killed meanwhile lets nothing go: each of them has a time to live."""
+    _, assistant = stepped
+    plain, lives = SteppedEngine.cache_prefix, []
+
+    async def noted(self: SteppedEngine, prefix: Prefix, **life: Any) -> Any:
+        lives.append(life)
+        return await plain(self, prefix, **life)
+
+    monkeypatch.setattr(SteppedEngine, "cache_prefix", noted)
+
+    async def measured() -> None:
+        await measure(assistant, BatchOptions())
+        await assistant.close()
+
+    run(measured())
+    assert lives == [{"ttl_s": 120.0}] * len(lives) != []
+    assert max(one.tokens for one in load_seen(assistant.settings).reads) == assistant.settings.section_budget
 
 
 def test_an_engine_that_is_full_or_does_not_tell_is_not_measured(
