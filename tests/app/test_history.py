@@ -15,6 +15,7 @@ from chainlit.types import Feedback, Pagination, ThreadFilter
 from chats import Kept, chatting, person, step
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from locked_file import LockedFile
 from postgresql import emptied, served
 from sqlalchemy import Connection, Executable, event, select, text
 
@@ -382,19 +383,11 @@ async def test_a_server_that_starts_while_another_makes_the_file_waits_for_it(
 ) -> None:
     """SQLite says at once that a new file is locked, and waits for nobody, where its log is to be turned on."""
     kept = Kept("sqlite", tmp_path)
-    other = sqlite3.connect(tmp_path / "chats.sqlite3", isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    refused: list[float] = []
-
-    def while_it_waits(seconds: float) -> None:
-        refused.append(seconds)
-        if other.in_transaction:
-            other.execute("COMMIT")
-
-    monkeypatch.setattr("engine.cachefile.time", SimpleNamespace(sleep=while_it_waits, monotonic=lambda: 0.0))
+    locked = LockedFile(tmp_path / "chats.sqlite3", 1)
+    monkeypatch.setattr("engine.cachefile.time", SimpleNamespace(sleep=locked.sleep, monotonic=lambda: 0.0))
     history = kept.open()
     await person(history, "ada")
-    assert len(refused) == 1
+    assert len(locked.waits) == 1
     assert await found(history, text("PRAGMA journal_mode")) == "wal"
     await kept.close()
 

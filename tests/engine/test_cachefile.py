@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from locked_file import LockedFile
 
 from engine.cachefile import CacheFile, write_ahead
 
@@ -19,21 +20,12 @@ def journal(connection: sqlite3.Connection) -> str:
 
 def test_who_opens_a_new_file_while_another_makes_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite says at once that the file is locked where its log is to be turned on: it is asked again."""
-    other = sqlite3.connect(tmp_path / "kept.sqlite", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    waits: list[float] = []
-
-    def while_it_waits(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 3:
-            other.execute("COMMIT")
-
-    monkeypatch.setattr("engine.cachefile.time", SimpleNamespace(sleep=while_it_waits, monotonic=lambda: 0.0))
+    locked = LockedFile(tmp_path / "kept.sqlite", 3)
+    monkeypatch.setattr("engine.cachefile.time", SimpleNamespace(sleep=locked.sleep, monotonic=lambda: 0.0))
     file = CacheFile(tmp_path / "kept.sqlite", SCHEMA)
     assert file.run(journal) == "wal"
-    assert len(waits) == 3
+    assert len(locked.waits) == 3
     file.close()
-    other.close()
 
 
 def test_one_that_stays_locked_is_said_to_be(tmp_path: Path) -> None:

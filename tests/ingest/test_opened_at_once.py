@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from locked_file import LockedFile
 
 from ingest.database import Database
 from ingest.document import IngestError
@@ -14,21 +14,12 @@ from ingest.document import IngestError
 
 def test_who_opens_a_new_home_while_another_makes_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite says at once that the file is locked where its log is to be turned on: it is asked again."""
-    other = sqlite3.connect(tmp_path / "base.sqlite", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    waits: list[float] = []
-
-    def while_it_waits(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 3:
-            other.execute("COMMIT")
-
-    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=while_it_waits))
+    locked = LockedFile(tmp_path / "base.sqlite", 3)
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=locked.sleep))
     database = Database(tmp_path / "base.sqlite")
     assert database.connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
-    assert len(waits) == 3
+    assert len(locked.waits) == 3
     database.close()
-    other.close()
 
 
 def test_what_is_no_database_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
