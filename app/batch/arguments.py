@@ -39,7 +39,10 @@ Deadline = Annotated[
     str | None, typer.Option(metavar="TIME", help="When answers are wanted: 14:00, '2026-12-01 14:00', '90 min'.")
 ]
 Wave = Annotated[
-    int, typer.Option(min=1, help="Documents read, where they fit, before the questions on any of them begin.")
+    int | None,
+    typer.Option(
+        min=1, help="Documents read, where they fit, before the questions on any of them begin; default: 1, on a GPU 8."
+    ),
 ]
 AtOnce = Annotated[int | None, typer.Option(min=1, help="Answers at once; default: as the engine's size.")]
 

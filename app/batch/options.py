@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 # Answers at once: on two cores more make each other wait, and whoever asks meanwhile.
 AT_ONCE_ON_CPU = 4
+# A GPU has nothing to spare for answers beside a read: one after the other both are quicker, and answers about several
+# documents fill its steps better. Measured on an H200: 24.7 questions/s where eight are read first, 21.3 where one is.
+WAVE_ON_GPU = 8
 # The seam between instructions and section wants a letter before it; this is what ours end with too.
 _INSTRUCTIONS_END = "\n\nDocument"
 
@@ -28,7 +31,8 @@ class BatchOptions:
         due_s: When the answers of rows that say nothing else are wanted, in Unix seconds; None: whenever they come.
         at_once: Answers that run at the same time, at most; None follows the engine's profile.
         wave: How many cold prefixes are read, one after the other, before the questions on them begin; fewer where the
-            pool holds fewer. Answers that run beside a read make it longer, and wait for it.
+            pool holds fewer. Answers that run beside a read make it longer, and wait for it. None follows the engine's
+            profile.
         instructions: In place of ours, before each document; empty: ours. Another text is another prefix: what was
             read for other questions is not found with it.
         schema: A JSON schema as text that each answer holds to; empty: answers in words, with citations.
@@ -42,7 +46,7 @@ class BatchOptions:
     filters: tuple[tuple[str, str], ...] = ()
     due_s: float | None = None
     at_once: int | None = None
-    wave: int = 1
+    wave: int | None = None
     instructions: str = ""
     schema: str = ""
     timeout_s: float | None = None
@@ -68,6 +72,12 @@ class BatchOptions:
             return self.at_once
         profile = settings.engine_profile
         return AT_ONCE_ON_CPU if profile.device == "cpu" else max(1, profile.max_num_seqs // 2)
+
+    def reads_in_wave(self, settings: Settings) -> int:
+        """As asked for, or one on a CPU, whose first answers would be long in coming."""
+        if self.wave is not None:
+            return self.wave
+        return 1 if settings.engine_profile.device == "cpu" else WAVE_ON_GPU
 
 
 def read_schema(path: Path) -> str:

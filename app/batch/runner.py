@@ -52,6 +52,7 @@ class Runner:
         *,
         pool: Pool,
         at_once: int,
+        wave: int,
         answer_tokens: int,
         earlier: Mapping[str, tuple[Turn, ...]],
         log: BatchLog | None,
@@ -65,6 +66,7 @@ class Runner:
         self._schema = Schema(options.schema) if options.schema else None
         self._pool = pool
         self._at_once = at_once
+        self._wave = wave
         self._answer_tokens = answer_tokens
         self._conversations = dict(earlier)
         self._log = log
@@ -120,7 +122,7 @@ class Runner:
                 wave.append((group, read if isinstance(read, Problem) else None))
                 num_read += read is True
                 # What was there already has nothing to wait for.
-                if num_read >= self._options.wave or not num_read:
+                if num_read >= self._wave or not num_read:
                     begin()
             if not self._stop.is_asked_for():
                 begin()

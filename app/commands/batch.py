@@ -61,7 +61,7 @@ def batch(
     report: ReportFile = None,
     deadline: Deadline = None,
     at_once: AtOnce = None,
-    wave: Wave = 1,
+    wave: Wave = None,
     question_column: QuestionColumns = None,
     document_column: DocumentColumn = None,
     kb_column: KbColumn = None,

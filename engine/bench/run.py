@@ -61,16 +61,16 @@ class Job:
     Attributes:
         scenarios: Names of `SCENARIOS`.
         recorded: Plays this trace in place of the invented one.
-        file_wave: See `Scale.file_wave`.
+        file_wave: See `Scale.file_wave`; None: the scale's.
     """
 
     scenarios: tuple[str, ...]
     scale: ScaleName
     recorded: tuple[Request, ...] | None = None
-    file_wave: int = 1
+    file_wave: int | None = None
 
 
-def job_of(scenarios: Sequence[str], scale: ScaleName, trace_file: Path | None, file_wave: int = 1) -> Job:
+def job_of(scenarios: Sequence[str], scale: ScaleName, trace_file: Path | None, file_wave: int | None = None) -> Job:
     """All scenarios where none is named.
 
     Raises:
@@ -89,7 +89,9 @@ async def measure(system: System, job: Job, writer: Writer, max_model_len: int) 
     Raises:
         EngineError: `context_too_short`, or the system does not even answer one question.
     """
-    scale = dataclasses.replace(SCALES[job.scale].fitted(max_model_len), file_wave=job.file_wave)
+    scale = SCALES[job.scale].fitted(max_model_len)
+    if job.file_wave is not None:
+        scale = dataclasses.replace(scale, file_wave=job.file_wave)
     await ready(system, writer)
     for name in job.scenarios:
         played = name == "trace" and job.recorded is not None
@@ -142,7 +144,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--scale", choices=tuple(SCALES), default="gpu")
     parser.add_argument("--trace", type=Path, help="plays this recorded trace in place of the invented one")
     parser.add_argument(
-        "--file-wave", type=_whole, default=1, help="documents that `file` reads before the questions on any of them"
+        "--file-wave", type=_whole, help="documents that `file` reads before the questions on any of them"
     )
     given = parser.parse_args(arguments)
     try:

@@ -123,6 +123,7 @@ SCALES: dict[ScaleName, Scale] = {
         batch_output_tokens=128,
         files=(FileShape(8, 30_000, 256, 64), FileShape(1, 32_000, 512, 128)),
         file_at_once=128,
+        file_wave=8,
         file_plain_at_once=32,
         replay_requests=200,
         replay_block_tokens=512,

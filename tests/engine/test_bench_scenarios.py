@@ -239,6 +239,20 @@ def test_a_wave_reads_all_its_documents_before_any_of_its_questions(writer: Writ
         assert warm_result.start == "warm"
 
 
+@pytest.mark.parametrize(("asked_for", "wave"), [(None, 2), (1, 1)])
+def test_a_file_is_read_in_the_waves_of_its_scale_where_none_is_asked_for(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, asked_for: int | None, wave: int
+) -> None:
+    """What is measured on a GPU is what a batch does there."""
+    monkeypatch.setitem(SCALES, "quick", replace(SMALL, file_wave=2))
+
+    async def collect() -> list[object]:
+        job = Job(("file",), "quick", file_wave=asked_for)
+        return [one async for one in measure(FakeSystem(name="readonce"), job, writer, 4096)]
+
+    assert [one.wave for one in run(collect()) if isinstance(one, File)] == [wave, wave]
+
+
 def test_file_is_asked_as_it_stands_where_nothing_plans(writer: Writer) -> None:
     """In turn, so many at a time; a failed answer is counted."""
     system = FakeSystem(fails=frozenset({3}))

@@ -8,6 +8,7 @@ import itertools
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from batch_kit import add_documents, assistant_of, computed_tokens, engine_of, prefills, questions_of
@@ -368,6 +369,20 @@ async def test_a_wave_is_read_before_the_questions_on_it_begin_as_far_as_the_poo
     asked = [call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls]
     assert asked.index(True) == together
     assert (prefills(engine), said.reads, result.progress.num_reads, result.progress.num_failed) == (7, 7, 7, 0)
+
+
+@pytest.mark.parametrize(("device", "together"), [("cpu", 1), ("gpu", 7)])
+async def test_on_a_gpu_documents_are_read_before_the_questions_and_on_a_cpu_one_by_one(
+    tokenizer: Tokenizer, tmp_path: Path, device: Literal["cpu", "gpu"], together: int
+) -> None:
+    """A GPU has nothing to spare beside a read; on a CPU the first answers would be long in coming."""
+    engine = engine_of(tokenizer, 8)
+    assistant = assistant_of(Settings.load(answer_tokens=ANSWER_TOKENS, device=device), engine, tokenizer)
+    add_documents(assistant, tmp_path, 7)
+    result = await run(assistant, questions_of(7, 3), BatchOptions(at_once=2))
+    await assistant.close()
+    asked = [call.sampling.max_tokens == ANSWER_TOKENS for call in engine.calls]
+    assert (asked.index(True), result.progress.num_reads) == (together, 7)
 
 
 async def test_a_path_from_another_machine_names_the_document_that_bears_its_files_name(
