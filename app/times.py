@@ -22,12 +22,23 @@ class Asked:
 
     Attributes:
         at: Unix time in seconds of its end.
+        search_ms: Until it was known what to read; the receipt's times begin after it.
     """
 
     at: float
     person: str
     kb: str
     receipt: Receipt
+    search_ms: float = 0.0
+
+    @property
+    def first_word_ms(self) -> float | None:
+        """As whoever asked saw it; None without a word."""
+        return None if self.receipt.first_token_ms is None else self.search_ms + self.receipt.first_token_ms
+
+    @property
+    def total_ms(self) -> float:
+        return self.search_ms + self.receipt.total_ms
 
 
 class Times:
@@ -38,9 +49,9 @@ class Times:
         self._asked: deque[Asked] = deque(maxlen=MOST_KEPT)
         self._lock = threading.Lock()
 
-    def note(self, person: str, kb: str, receipt: Receipt) -> None:
+    def note(self, person: str, kb: str, receipt: Receipt, search_ms: float = 0.0) -> None:
         with self._lock:
-            self._asked.append(Asked(self._clock(), person, kb, receipt))
+            self._asked.append(Asked(self._clock(), person, kb, receipt, search_ms))
 
     def all(self) -> tuple[Asked, ...]:
         """In the order in which they ended."""
@@ -49,12 +60,12 @@ class Times:
 
     def slowest(self, most: int) -> tuple[Asked, ...]:
         """Those whose first word took longest, the slowest first; those without a word are left out."""
-        with_words = [asked for asked in self.all() if asked.receipt.first_token_ms is not None]
-        return tuple(sorted(with_words, key=lambda asked: -(asked.receipt.first_token_ms or 0.0))[:most])
+        with_words = [asked for asked in self.all() if asked.first_word_ms is not None]
+        return tuple(sorted(with_words, key=lambda asked: -(asked.first_word_ms or 0.0))[:most])
 
     def first_word_ms(self, share: float) -> float | None:
         """So many milliseconds or fewer did `share` (0 to 1) of the first words take; None before the first."""
-        took = sorted(asked.receipt.first_token_ms for asked in self.all() if asked.receipt.first_token_ms is not None)
+        took = sorted(asked.first_word_ms for asked in self.all() if asked.first_word_ms is not None)
         return took[min(len(took) - 1, int(share * len(took)))] if took else None
 
 

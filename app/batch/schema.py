@@ -36,8 +36,9 @@ class Schema:
         except ValueError as error:
             raise Problem(
                 "answer_cut",
-                f"The answer ended inside its JSON after {len(answer):,} characters; bound its texts in the schema "
-                "(maxLength, maxItems), or allow longer answers (READONCE_ANSWER_TOKENS).",
+                f"The answer ended inside its JSON after {len(answer):,} characters; bound its texts, lists and "
+                "numbers in the schema (maxLength, maxItems, minimum and maximum), or allow longer answers "
+                "(READONCE_ANSWER_TOKENS).",
             ) from error
         try:
             wrong = next(self._validator.iter_errors(value), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
@@ -13,6 +13,10 @@ from app.browse.shelves import Shelf, shelf, shelves
 from app.browse.visit import HEADERS, LATER_MS, SOON_MS, Visit
 from app.people.library import DEFAULT
 from app.problem import Problem
+from ingest.document import IngestError
+
+if TYPE_CHECKING:
+    from app.browse.arrivals import Arrival
 
 MOST_ROWS = 12
 
@@ -23,7 +27,7 @@ async def overview(visit: Visit) -> Response:
     hits = await run_in_threadpool(found.look, visit, question) if question else None
     listed = await run_in_threadpool(shelves, visit, MOST_ROWS)
     return await visit.page(
-        "documents.html", shelves=listed, hits=hits, question=question, **_moving(visit, listed, None)
+        "documents.html", shelves=listed, hits=hits, question=question, **await _moving(visit, listed, None)
     )
 
 
@@ -32,7 +36,7 @@ async def one_base(visit: Visit) -> Response:
     listed = await run_in_threadpool(shelf, visit, kb)
     hits = await run_in_threadpool(found.look, visit, question, kb) if question else None
     notice = visit.say("deleted") if visit.query("done") == "deleted" else ""
-    moving = _moving(visit, [listed], kb)
+    moving = await _moving(visit, [listed], kb)
     return await visit.page("base.html", shelf=listed, hits=hits, question=question, notice=notice, **moving)
 
 
@@ -71,9 +75,19 @@ async def make_base(visit: Visit) -> Response:
     return visit.go("documents", name)
 
 
-def _moving(visit: Visit, listed: Sequence[Shelf], kb: str | None) -> dict[str, Any]:
-    """What is on its way in, and when the page's script looks again."""
-    arrivals = visit.place.arrivals.of(visit.member.person.name, kb)
+async def _moving(visit: Visit, listed: Sequence[Shelf], kb: str | None) -> dict[str, Any]:
+    """What is on its way in, and when the page's script looks again; nothing of what was deleted since."""
+    arrivals = await run_in_threadpool(_there_still, visit, visit.place.arrivals.of(visit.member.person.name, kb))
     in_a_second = any(one.state == "running" for one in arrivals)
     again_ms = SOON_MS if in_a_second else LATER_MS if any(one.moves for one in listed) else 0
     return {"arrivals": arrivals, "again_ms": again_ms}
+
+
+def _there_still(visit: Visit, arrivals: Sequence[Arrival]) -> list[Arrival]:
+    def is_there(one: Arrival) -> bool:
+        try:
+            return one.doc_id is None or bool(visit.member.assistant.corpus.document(one.doc_id, one.kb))
+        except IngestError:
+            return False
+
+    return [one for one in arrivals if is_there(one)]

@@ -74,7 +74,7 @@ async def _warm(docs: list[str], pin: bool, kb: str, jsonl: bool) -> int:
                     held = await _held(reader, document, sections, pin, steps)
                 except EngineError as error:
                     steps.done()
-                    terminal.complain(Problem(error.code, f"“{document.title}”: {error.message}"))
+                    terminal.complain(await asyncio.to_thread(_told, assistant, document, error))
                     failed += 1
                     continue
                 steps.done()
@@ -92,6 +92,15 @@ def _with_text(assistant: Assistant, words: str, kb: str) -> tuple[StoredDocumen
     if not sections:
         raise Problem("no_text", f"“{document.title}” has no text that could be read ahead.")
     return document, sections
+
+
+def _told(assistant: Assistant, document: StoredDocument, error: EngineError) -> Problem:
+    """Whoever removes a document lets go of it in the engine too, which then does not know what it reads."""
+    try:
+        assistant.corpus.document(document.id)
+    except IngestError:
+        return Problem("not_found", f"“{document.title}” was removed while it was read.")
+    return Problem(error.code, f"“{document.title}”: {error.message}")
 
 
 async def _reader(assistant: Assistant, steps: terminal.Steps) -> Reader:
@@ -143,7 +152,16 @@ def free(docs: DocumentsWords, kb: Kb = "default") -> None:
     from app.holding import let_go
 
     assistant = opened()
-    for document in [assistant.find(words, kb) for words in docs]:
-        num_freed = let_go(assistant.power, document)
+    failed = 0
+    for words in docs:
+        try:
+            document = assistant.find(words, kb)
+            num_freed = let_go(assistant.power, document)
+        except (Problem, IngestError, EngineError) as error:
+            terminal.complain(Problem(error.code, error.message))
+            failed += 1
+            continue
         told = f"“{document.title}” was let go." if num_freed else f"Nothing of “{document.title}” is held."
         terminal.out().print(terminal.safe(told))
+    if failed:
+        raise typer.Exit(terminal.FAILED if failed == len(docs) else terminal.SOME_FAILED)

@@ -144,7 +144,7 @@ class Member:
 
     def _note(self, kb: str, event: Event) -> None:
         if isinstance(event, Answer) and event.receipt is not None:
-            TIMES.note(self.person.name, kb, event.receipt)
+            TIMES.note(self.person.name, kb, event.receipt, event.search_ms)
 
     async def _look_up(self, kb: str, doc_id: str | None, conversation: Conversation | None) -> None:
         readable = await run_in_threadpool(self._readable_with, kb, doc_id)

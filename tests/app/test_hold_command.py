@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from library import LIBRARY, FakePower, Run, long_text, write
 
+from app.settings import Settings
 from engine.base import EngineError, Features, Prefix
 from engine.fake import FakeEngine
+from ingest.corpus import Corpus
 
 
 @pytest.fixture
@@ -67,6 +69,38 @@ def test_a_bad_name_among_good_ones_is_told_and_the_others_are_read(
     num_calls = len(engine.calls)
     code, out, err = run("warm", "nothing.md")
     assert (code, out, len(engine.calls)) == (1, "", num_calls)
+
+
+def test_an_unknown_name_keeps_none_of_the_others_from_being_let_go(
+    run: Run, tmp_path: Path, engine: FakeEngine
+) -> None:
+    """As `warm` does it: told, exit code 3; where nothing was meant, 1."""
+    run("add", str(write(tmp_path, "library.md", LIBRARY)))
+    run("warm", "library.md")
+    code, out, err = run("free", "nothing.md", "library.md")
+    assert (code, out) == (3, "“The Marsh Lane Library” was let go.\n")
+    assert "nothing.md" in err
+    assert run("free", "nothing.md")[0] == 1
+
+
+def test_a_document_that_is_removed_while_it_is_read_is_told_so(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the engine says of it is that it knows no such prefix."""
+    run("add", str(write(tmp_path, "library.md", LIBRARY)))
+
+    async def removed_meanwhile(self: FakeEngine, prefix: Prefix, **life: Any) -> Any:
+        settings = Settings.load()
+        corpus = Corpus.open(settings.home, settings.ingest)
+        for document in corpus.documents():
+            corpus.remove(document.id)
+        corpus.close()
+        raise EngineError("unknown_prefix", "The engine does not know this prefix.")
+
+    monkeypatch.setattr(FakeEngine, "cache_prefix", removed_meanwhile)
+    code, out, err = run("warm", "library.md")
+    assert (code, out) == (1, "")
+    assert "“The Marsh Lane Library” was removed while it was read." in " ".join(err.split())
 
 
 def test_an_engine_that_keeps_nothing_by_name_is_told(

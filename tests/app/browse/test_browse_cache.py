@@ -186,3 +186,16 @@ def test_times_keep_the_last_figures_and_tell_the_slowest(took: list[float | Non
     assert len(list(takewhile(lambda ms: ms <= middle, sorted(told)))) * 2 >= len(told)
     assert [each.receipt.first_token_ms for each in times.slowest(3)] == sorted(told, reverse=True)[:3]
     assert Times().first_word_ms(0.5) is None
+
+
+def test_the_wait_for_the_search_is_part_of_what_a_slow_question_took() -> None:
+    """Whoever asked waited for both; what the engine did quickly may have been the slowest of all."""
+    times = Times()
+    times.note("anna", "x", Receipt(1, 0, 1, 900.0, 1_000.0, "p", None))
+    times.note("ben", "x", Receipt(1, 0, 1, 50.0, 150.0, "p", None), search_ms=2_000.0)
+    slowest = times.slowest(2)
+    assert [(one.person, one.first_word_ms, one.total_ms) for one in slowest] == [
+        ("ben", 2_050.0, 2_150.0),
+        ("anna", 900.0, 1_000.0),
+    ]
+    assert times.first_word_ms(1.0) == 2_050.0

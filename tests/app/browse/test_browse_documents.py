@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from browse_kit import MARSH, Pages, words
+from fpdf import FPDF
 
 from app.browse.arrivals import STAGES
 from app.page.documents import Choice
@@ -205,6 +206,29 @@ async def test_deleting_asks_first_and_then_nothing_is_left(pages: Pages) -> Non
     for path in ("/documents", "/documents?q=sluice", "/documents/harbour"):
         assert "The marsh book" not in (await anna.get(path)).text
     assert (await anna.get(f"/documents/harbour/{doc_id}")).status_code == 404
+
+
+async def test_what_arrived_and_was_deleted_is_not_told_as_arrived(pages: Pages) -> None:
+    """Its green marks said that it can be asked."""
+    anna = pages.browser("anna")
+    await anna.post("/documents/harbour", files=[("tides.md", b"# The tide book\n\nHigh water is at 06:40.")])
+    await pages.settled()
+    assert "Just added" in (await anna.get("/documents/harbour")).text
+    await anna.post(f"/documents/harbour/{id_of(pages, 'tides.md')}/delete")
+    for path in ("/documents", "/documents/harbour"):
+        assert "Just added" not in (await anna.get(path)).text
+
+
+async def test_stages_that_do_not_come_any_more_are_not_told_as_to_come(pages: Pages) -> None:
+    """A scan without a word has nothing to embed or to read ahead."""
+    anna, scan = pages.browser("anna"), FPDF()
+    scan.add_page()
+    await anna.post("/documents/harbour", files=[("blank.pdf", bytes(scan.output()))])
+    await pages.settled()
+    assert [(one.name, one.state) for one in pages.place.arrivals.of("anna")] == [("blank.pdf", "warning")]
+    html = (await anna.get("/documents/harbour")).text
+    assert html.count('data-how="done"') == 3
+    assert "to come" not in html
 
 
 async def test_a_file_is_handed_out_as_it_came_and_never_as_a_page(pages: Pages) -> None:
