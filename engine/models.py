@@ -10,20 +10,21 @@ import errno
 import re
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from engine import hub, mirror
 from engine.base import EngineError
-from engine.progress import Progress, Report
-from engine.registry import REGISTRY, Mirror, ModelSpec
+from engine.progress import Advance, Progress, Report
+from engine.registry import EMBEDDERS, REGISTRY, Mirror, ModelSpec
 from engine.shape import ModelShape, read_shape
-from engine.weights import TOKENIZER_FILES, missing_from_model, missing_from_tokenizer
+from engine.weights import TOKENIZER_FILES, missing_from_embedder, missing_from_model, missing_from_tokenizer
 
-__all__ = ["REGISTRY", "ModelSpec", "ResolvedModel", "resolve", "resolve_tokenizer"]
+__all__ = ["EMBEDDERS", "REGISTRY", "ModelSpec", "ResolvedModel", "resolve", "resolve_embedder", "resolve_tokenizer"]
 
 Source = Literal["path", "cache", "hub", "mirror"]
 Missing = Callable[[Path], tuple[str, ...]]
@@ -70,6 +71,14 @@ def resolve_tokenizer(name: str, cache: Path, *, offline: bool = False, report: 
     return _resolve(name, cache, offline, Progress(report), missing_from_tokenizer, TOKENIZER_FILES)
 
 
+def resolve_embedder(
+    spec: ModelSpec, cache: Path, *, offline: bool = False, report: Report | None = None
+) -> ResolvedModel:
+    """As `resolve`, for one of `EMBEDDERS`: a folder in sentence-transformers' layout."""
+    progress = Progress(report)
+    return _find_or_fetch(spec.name, spec, cache, offline, progress, missing_from_embedder, hub.MODEL_FILES)
+
+
 def find_shape(name: str) -> ModelShape:
     """What a model takes, without fetching it: known by name, or read in its folder or the hub client's cache.
 
@@ -108,6 +117,18 @@ def _resolve(
     spec = REGISTRY.get(name)
     if spec is None and not hub.is_hub_id(name):
         raise _unknown(name)
+    return _find_or_fetch(name, spec, cache, offline, progress, missing, files)
+
+
+def _find_or_fetch(
+    name: str,
+    spec: ModelSpec | None,
+    cache: Path,
+    offline: bool,
+    progress: Progress,
+    missing: Missing,
+    files: tuple[str, ...],
+) -> ResolvedModel:
     hub_id = spec.hub_id if spec else name
     cache = cache.expanduser().absolute()
     if folder := _fetched_before(cache / name if spec else None, hub_id, missing, files):
@@ -122,7 +143,7 @@ def _resolve(
     if spec is None or spec.mirror is None:
         raise _not_found(name, [*tried, "the package mirror (it does not have this model)"])
     try:
-        return ResolvedModel(name, _from_mirror(spec, spec.mirror, cache, progress), "mirror")
+        return ResolvedModel(name, _from_mirror(spec, spec.mirror, cache, progress, missing), "mirror")
     except EngineError as error:
         if error.code != "mirror_failed":
             raise
@@ -156,13 +177,11 @@ def _from_hub(hub_id: str, progress: Progress, missing: Missing, files: tuple[st
     return folder
 
 
-def _from_mirror(spec: ModelSpec, source: Mirror, cache: Path, progress: Progress) -> Path:
+def _from_mirror(spec: ModelSpec, source: Mirror, cache: Path, progress: Progress, missing: Missing) -> Path:
     """Fetches, checks and converts, then moves the whole folder into place in one step."""
-    from engine.gguf import convert
-
     folder, downloads = cache / spec.name, cache / "downloads" / spec.name
     with _disk(cache), _alone(cache, spec.name, progress):
-        if folder.is_dir() and not missing_from_model(folder):  # another process was quicker
+        if folder.is_dir() and not missing(folder):  # another process was quicker
             return folder
         _clean(cache, spec.name)
         downloads.mkdir(parents=True, exist_ok=True)
@@ -175,11 +194,28 @@ def _from_mirror(spec: ModelSpec, source: Mirror, cache: Path, progress: Progres
             made = Path(scratch) / spec.name
             made.mkdir()
             with progress.bar("Converting", source.num_converted_bytes) as advance:
-                convert(joined, made, source.tie, advance)
+                _convert(source, joined, made, advance)
             shutil.rmtree(folder, ignore_errors=True)  # a folder that was found not to be whole
             made.replace(folder)
         shutil.rmtree(downloads)
     return folder
+
+
+def _convert(source: Mirror, joined: Path, made: Path, advance: Advance) -> None:
+    from engine.gguf import convert
+
+    if not source.is_archive:
+        convert(joined, made, source.tie, advance)
+        return
+    with zipfile.ZipFile(joined) as archive:
+        for info in archive.infolist():
+            # All lies in one folder of the archive, whose name says nothing here.
+            path = made.joinpath(*PurePosixPath(info.filename).parts[1:])
+            if not info.is_dir() and made in path.parents and ".." not in path.parts:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(info) as member, path.open("wb") as file:
+                    while chunk := member.read(mirror.CHUNK_BYTES):
+                        advance(file.write(chunk))
 
 
 def _clean(cache: Path, name: str) -> None:

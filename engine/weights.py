@@ -29,6 +29,12 @@ def missing_from_tokenizer(folder: Path) -> tuple[str, ...]:
     return tuple(name for name in ("tokenizer.json", "config.json") if not (folder / name).is_file())
 
 
+def missing_from_embedder(folder: Path) -> tuple[str, ...]:
+    """What `folder` lacks to be loaded by sentence-transformers."""
+    own = ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
+    return (*missing_from_model(folder), *(name for name in own if not (folder / name).is_file()))
+
+
 def num_weight_bytes(folder: Path) -> int | None:
     """What the weights' files in `folder` take; None where not all of them are there."""
     paths = [folder / name for name in _shards(folder)]

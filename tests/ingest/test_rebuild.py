@@ -89,7 +89,7 @@ def test_who_is_set_to_the_new_embedder_is_served_by_the_old_one_meanwhile(home,
     """A page that was started after the setting changed answers during the rebuild, and after it."""
     monkeypatch.setattr(
         "ingest.embed_choice.open_embedder",
-        lambda name, offline, threads: {"hashing": HashingEmbedder(), "other": Other()}[name],
+        lambda name, **_: {"hashing": HashingEmbedder(), "other": Other()}[name],
     )
     page = Corpus.open(home, IngestSettings(embedder="other"))
     with pytest.raises(IngestError, match="readonce rebuild"):
@@ -168,7 +168,7 @@ def test_two_rebuilds_at_once_are_refused(home):
 def test_a_search_that_a_rebuild_overtakes_is_made_again(home, monkeypatch):
     """The base's embedder was chosen, and changed before the search began: nobody sees that."""
     opened = {"hashing": HashingEmbedder(), "other": Other()}
-    monkeypatch.setattr("ingest.embed_choice.open_embedder", lambda name, offline, threads: opened[name])
+    monkeypatch.setattr("ingest.embed_choice.open_embedder", lambda name, **_: opened[name])
     page = Corpus.open(home, IngestSettings(embedder="auto"))
     rebuilding = Corpus.open(home, SETTINGS, embedder=opened["other"])
     chosen = page._embedders.in_use
