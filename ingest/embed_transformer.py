@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ingest.scale import Scale
 # Small: each is as long as its longest text, and every core has one of its own.
 _BATCH = 8
 _HUB_ANSWERS_WITHIN_S = 6.0
+_HUB_NAME = re.compile(r"(?:\w[\w.-]*/)?\w[\w.-]*", re.ASCII)
 # These were trained on English; hub models chosen by name are taken to read what they were chosen for.
 ENGLISH_ONLY = frozenset({"minilm", "mpnet"})
 # Both were trained alike. E5's cosines lie close together. Of a model not measured here, what most of them have.
@@ -211,6 +213,8 @@ def _loaded(name: str, source: str, offline: bool) -> Any:
         return SentenceTransformer(source, device="cpu", trust_remote_code=False, local_files_only=local)
 
     try:
+        if not Path(source).is_dir() and not _HUB_NAME.fullmatch(source):
+            raise ValueError("no name of a model")  # the library would warn of it first
         try:
             with uncollected():  # its classes are imported here
                 model = opened(local=True)

