@@ -18,6 +18,7 @@ from typing import Any
 from app.align import Text
 from app.plan import HITS, is_well_found
 from app.weights import known, looking_up, noting
+from app.wording import as_one
 from ingest.corpus import Corpus, Hit, IngestSettings
 from ingest.document import IngestError
 from ingest.rerank import Weigh
@@ -71,8 +72,8 @@ class Help:
     """How a search is helped.
 
     Attributes:
-        say_again: Takes a question and the languages of what is searched; gives the model's wordings. Blocking. None
-            where there is no model: a dictionary alone helps.
+        say_again: Takes a question and the languages to say it in; gives the model's wordings. Blocking. None where
+            there is no model: a dictionary alone helps.
         weigh: Takes a question and what was found: see `ingest.rerank.Weigh`. Blocking. None where there is no model.
         always: For every question; else for those whose own words find little.
     """
@@ -116,7 +117,7 @@ def retrieval(
                     also: tuple[str, ...] = ()
                     if helped_by.say_again is not None:
                         with times.of("model"):
-                            also = helped_by.say_again(text, base.languages)
+                            also = helped_by.say_again(text, base.languages_to_say(text))
                     found: list[str] = []
                     with times.of("helped"):
                         hits = base.hits(text, also, across=True, weigh=noting(found))
@@ -213,9 +214,8 @@ class _PackBase:
             if stored.id not in self._by_document:
                 self._corpus.remove(stored.id, _KB)
 
-    @property
-    def languages(self) -> tuple[str, ...]:
-        return self._corpus.languages(_KB)
+    def languages_to_say(self, text: str) -> tuple[str, ...]:
+        return self._corpus.languages_to_say(as_one((), text), kb=_KB)
 
     def is_well_found(self, text: str) -> bool:
         return is_well_found(self._corpus.search(text, kb=_KB, k=HITS))

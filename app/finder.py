@@ -1,7 +1,8 @@
 """Decides how what is read for a question is found: by its own words, and where they find little with help.
 
 A dictionary costs milliseconds and says the question in the other languages of the base. The model, where an engine
-runs, says it in those languages and in a document's words, and in what is left of its time weighs what is then found.
+runs, says it in those languages, in a document's words where only words are compared, and in what is left of its time
+weighs what is then found.
 
 No engine is started for that alone, unless "always" was set; one that is to answer anyway is started a little earlier.
 """
@@ -92,8 +93,10 @@ class Finder:
         async with self._at_hand() as at_hand:
             if at_hand is None:
                 return planned
-            languages = await asyncio.to_thread(self._corpus.languages, kb, None if doc_id is None else [doc_id])
             earlier = conversation.earlier_questions() if conversation is not None and leans(question) else ()
+            whole = as_one(earlier, question)
+            to_say = partial(self._corpus.languages_to_say, kb=kb, doc_ids=None if doc_id is None else [doc_id])
+            languages = await asyncio.to_thread(to_say, whole)
             until = asyncio.get_running_loop().time() + self._settings.search_help_s
             also = await self._help.wordings(
                 *at_hand, question, kb=kb, languages=languages, earlier=earlier, heard=self._prepare_soon
@@ -101,7 +104,6 @@ class Finder:
             found: list[str] = []
             planned = await asyncio.to_thread(choose, also=also, across=True, weigh=noting(found))
             left_s = until - asyncio.get_running_loop().time()
-            whole = as_one(earlier, question)
             weights = await self._weighing.weights(*at_hand, whole, found, kb=kb, timeout_s=left_s)
         by_text = known(found, weights)
         return (

