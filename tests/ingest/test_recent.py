@@ -11,6 +11,7 @@ import pytest
 from ingest import searched
 from ingest.corpus import Corpus, IngestSettings
 from ingest.recent import RecentHits, Searched
+from ingest.rerank import MOST_WEIGHED
 from ingest.scope import Filters, Scope
 
 SETTINGS = IngestSettings(embedder="hashing")
@@ -41,7 +42,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_the_same_search_is_made_once_and_anything_else_anew(corpus: Corpus, made: list[Any]) -> None:
-    """Other words, another scope, another number, further wordings, the dictionary; who weighs is asked each time."""
+    """Other words, another scope, another number, further wordings, the dictionary; who weighs is asked each time.
+
+    Who weighs is shown more than the ten that are given.
+    """
     weighed: list[int] = []
 
     def weigh(texts: Any) -> Any:
@@ -52,7 +56,8 @@ def test_the_same_search_is_made_once_and_anything_else_anew(corpus: Corpus, mad
     assert [hit.text for hit in hits] == [hit.text for hit in corpus.search("When does the ferry leave?")]
     assert corpus.search("When does the ferry leave?", weigh=weigh) == hits
     assert corpus.search("When does the ferry leave?", weigh=weigh) == hits
-    assert len(made) == 1
+    assert corpus.search("When does the ferry leave?", k=MOST_WEIGHED)[:10] == hits
+    assert len(made) == 2
     corpus.search("Which quay?")
     corpus.search("When does the ferry leave?", kb="other")
     corpus.search("When does the ferry leave?", kb=None)
@@ -60,7 +65,7 @@ def test_the_same_search_is_made_once_and_anything_else_anew(corpus: Corpus, mad
     corpus.search("When does the ferry leave?", also=("departure of the ferry",))
     corpus.search("When does the ferry leave?", across=True)
     corpus.search("When does the ferry leave?", filters=Filters(tags=("boats",)))
-    assert len(made) == 8
+    assert len(made) == 9
 
 
 def test_what_changes_the_base_is_found_at_once(corpus: Corpus, tmp_path: Path) -> None:
