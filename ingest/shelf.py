@@ -52,6 +52,10 @@ class Shelf:
             return document
         raise IngestError("not_found", f"There is no document {doc_id}{_in(kb)}: `readonce ls` shows what there is.")
 
+    def has(self, doc_id: str, kb: str | None = None) -> bool:
+        """Whether there is such a member."""
+        return bool(self._store.documents(kb, doc_id))
+
     def has_file(self, name: str, kb: str) -> bool:
         """Whether a member of `kb` is called `name`. Quick."""
         return self._store.member(kb, name) is not None

@@ -13,7 +13,6 @@ from app.browse.shelves import Shelf, shelf, shelves
 from app.browse.visit import HEADERS, LATER_MS, SOON_MS, Visit
 from app.people.library import DEFAULT
 from app.problem import Problem
-from ingest.document import IngestError
 
 if TYPE_CHECKING:
     from app.browse.arrivals import Arrival
@@ -84,10 +83,5 @@ async def _moving(visit: Visit, listed: Sequence[Shelf], kb: str | None) -> dict
 
 
 def _there_still(visit: Visit, arrivals: Sequence[Arrival]) -> list[Arrival]:
-    def is_there(one: Arrival) -> bool:
-        try:
-            return one.doc_id is None or bool(visit.member.assistant.corpus.document(one.doc_id, one.kb))
-        except IngestError:
-            return False
-
-    return [one for one in arrivals if is_there(one)]
+    corpus = visit.member.assistant.corpus
+    return [one for one in arrivals if one.doc_id is None or corpus.has(one.doc_id, one.kb)]

@@ -96,11 +96,9 @@ def _with_text(assistant: Assistant, words: str, kb: str) -> tuple[StoredDocumen
 
 def _told(assistant: Assistant, document: StoredDocument, error: EngineError) -> Problem:
     """Whoever removes a document lets go of it in the engine too, which then does not know what it reads."""
-    try:
-        assistant.corpus.document(document.id)
-    except IngestError:
-        return Problem("not_found", f"“{document.title}” was removed while it was read.")
-    return Problem(error.code, f"“{document.title}”: {error.message}")
+    if assistant.corpus.has(document.id):
+        return Problem(error.code, f"“{document.title}”: {error.message}")
+    return Problem("not_found", f"“{document.title}” was removed while it was read.")
 
 
 async def _reader(assistant: Assistant, steps: terminal.Steps) -> Reader:
