@@ -29,8 +29,8 @@ _HUB_ANSWERS_WITHIN_S = 6.0
 _HUB_NAME = re.compile(r"(?:\w[\w.-]*/)?\w[\w.-]*", re.ASCII)
 # These were trained on English; hub models chosen by name are taken to read what they were chosen for.
 ENGLISH_ONLY = frozenset({"minilm", "mpnet"})
-# Those were trained alike, and so were all of their kinds. E5's cosines lie close together. Of a model not measured here,
-# what most of them have.
+# Those were trained alike, and so were all of their kinds. E5's cosines lie close together. Of a model that was not
+# measured here, what most of them have.
 _MINILM = Scale(unlike=0.0, evidence=0.33, alike=0.40)
 _E5 = Scale(unlike=0.75, evidence=0.80, alike=0.88)
 _OTHERS = Scale(unlike=0.0, evidence=0.50, alike=0.65)
